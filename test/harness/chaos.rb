@@ -89,7 +89,7 @@ class Chaos < Scenario
 
   def hurt(began)
     faults = FAULTS.fetch(@work) { FAULTS["keys"] }.flat_map { |fault, weight| [fault] * weight }
-    until enough? || (@seconds && now - began > @seconds)
+    until enough? || (@seconds && @counts.any? && now - began > @seconds)
       progress
       fault = faults[@random.rand(faults.size)]
       work(@random.rand * 0.5)

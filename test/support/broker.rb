@@ -210,6 +210,8 @@ class TestBroker
     @pid = Process.spawn(*BrokerKit.java(mark), "kafka.Kafka", properties_file,
                          in: File::NULL, out: [log_file, "a"], err: [:child, :out], chdir: folder, pgroup: true)
     File.write(pid_file, pid.to_s)
+    # Linux shows a program's arguments, which `alive?` reads, a moment after it has begun.
+    within(10) { alive? || !File.exist?("/proc/#{pid}") }
   end
 
   # The owner may be killed or crash. A small shell process watches it and then removes the broker.

@@ -135,10 +135,10 @@ module OutboxKills
            "#{report.messages} arrived, #{report.duplicates} of them twice"
       check(report.duplicates <= killed.values_at(:relay, :connection).sum * BATCH, "#{report.duplicates} duplicates")
 
-      # The same check sees a loss, a disorder and a rolled back message.
+      # The same check sees a loss (also of a message that arrived twice), a disorder and a rolled back message.
       key, id, number = found.last
       never = ["counter 0", "x", wanted["counter 0"] + 1]
-      [found[0...-1], [*found, [key, id, number + 2]], [*found, never]].each do |wrong|
+      [found - [found.last], [*found, [key, id, number + 2]], [*found, never]].each do |wrong|
         check(OutboxKills.report(wanted, wrong).problems.any?, "the check sees nothing")
       end
     end
