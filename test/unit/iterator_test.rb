@@ -62,6 +62,16 @@ class IteratorTest < Minitest::Test
     end
   end
 
+  # A reader that followed a topic from now on never got it.
+  def test_message_that_arrives_while_kafka_is_asked_for_a_time_is_not_left_out
+    last = 60
+    kafka = Kafka.new
+    kafka.define_singleton_method(:offsets_for_times) { |*| [nil].tap { last += 1 } }
+    kafka.define_singleton_method(:watermarks) { |*| [10, last] }
+    places = Pelton::Iterator::Positions.new(["b"], Time.at(500))
+    assert_equal 60, places.spans(kafka, timeout: 1, committed: false).fetch(["b", 0]).begin
+  end
+
   # librdkafka asks for a group that an iterator without one does not use.
   def test_group_that_may_not_be_read_is_an_error_only_for_an_iterator_with_a_group
     events = []

@@ -58,9 +58,11 @@ module Pelton
 
       def spans_of(places, subscription, timeout, committed)
         known = committed ? places.keys.zip(subscription.committed(places.keys, timeout)).to_h : {}
+        # Before the times: if no message is as new, the first that arrives after these questions is not left out.
+        bounds = places.to_h { |place, _| [place, subscription.watermarks(*place, timeout)] }
         times = times(places.select { |_, from| from.is_a?(Time) }, subscription, timeout)
         places.to_h do |place, from|
-          low, high = subscription.watermarks(*place, timeout)
+          low, high = bounds.fetch(place)
           first = known[place] || offset(times.fetch(place, from), low, high)
           [place, first.clamp(low, high)...high]
         end
