@@ -3,6 +3,7 @@
 
 mod heartbeats;
 mod leaving;
+mod marks;
 mod positions;
 mod rejoining;
 mod serving;
@@ -20,8 +21,9 @@ use crate::rd::{Client, ClientKind, Conf, Origin, PartitionList, Queue, Token, c
 use crate::wait::Waiters;
 use crate::{config, events, lock};
 use heartbeats::HeartbeatMonitor;
-pub use leaving::Unconfirmed;
-use leaving::{Marks, Membership};
+use leaving::Membership;
+use marks::Marks;
+pub use marks::Unconfirmed;
 pub use positions::{Committed, End};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -84,7 +86,6 @@ pub struct Subscription {
     member: Membership,
     /// `None`: librdkafka looks after its heartbeats.
     heartbeats: Option<HeartbeatMonitor>,
-    /// Marks that are not confirmed.
     marks: Marks,
     mailbox: Mailbox<SubscriptionEvent>,
     /// Emptied when closed. Never held while librdkafka is called for long.
@@ -217,6 +218,7 @@ impl Subscription {
         let list = offsets(partitions.iter().map(|(topic, partition, offset)| (*topic, *partition, *offset, -1)))?;
         self.shut_partitions(None);
         let made = self.make_partitions(&client, &list);
+        self.unstore_done(&client, None);
         check(client.assign(Some(&list)))?;
         self.marks.clear();
         // Not before: the messages there belong to the assignment that just ended.
@@ -247,19 +249,30 @@ impl Subscription {
     }
 
     fn release(&self, client: &Client, list: &PartitionList) -> Result<(), Error> {
-        if client.assignment_lost() {
-            positions::unstore(client, list);
-        }
         if self.leaving.load(Ordering::SeqCst) {
-            return check(client.assign(None));
+            return self.release_all(client);
         }
         self.joining.store(self.subscribed.load(Ordering::SeqCst), Ordering::SeqCst);
         let result = match client.rebalance_protocol().as_ref() {
-            "COOPERATIVE" => client.incremental_unassign(list).map_err(Error::from),
-            _ => check(client.assign(None)),
+            "COOPERATIVE" => {
+                self.unstore_done(client, Some(list));
+                client.incremental_unassign(list).map_err(Error::from)
+            }
+            _ => self.release_all(client),
         };
         self.marks.forget(list); // after it, for nothing of them can be marked any more
         result
+    }
+
+    fn release_all(&self, client: &Client) -> Result<(), Error> {
+        self.unstore_done(client, None);
+        check(client.assign(None))
+    }
+
+    /// librdkafka commits what is stored when it gives partitions back: also what Kafka has, even to a new topic of that
+    /// name.
+    fn unstore_done(&self, client: &Client, which: Option<&PartitionList>) {
+        self.marks.done(which, client.assignment_lost(), |rows| positions::unstore(client, rows));
     }
 
     pub fn closing(&self) -> &Arc<Closing> {
@@ -311,7 +324,7 @@ impl Subscription {
             false => Client::end_aside(client),
         }
         self.mailbox.push(SubscriptionEvent::Closed);
-        usize::from(!left || self.member.commits && !self.marks.is_empty())
+        usize::from(!left || self.member.commits && !self.marks.all_confirmed())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Commits with an answer for each partition, and the group's name for its member.
 
-use super::{Client, Entry, Event, PartitionList, Queue, ffi, sys, text};
+use super::{Client, Entry, Event, PartitionList, Queue, codes, ffi, sys, text};
 
 /// The result of a commit.
 pub struct Commit {
@@ -14,6 +14,15 @@ impl Commit {
     /// Of an OFFSET_COMMIT event.
     pub fn of(event: &Event) -> Self {
         Self { code: event.error(), rows: event.partitions().map(|list| list.entries()).unwrap_or_default() }
+    }
+
+    /// Together with another one, of what this one left out.
+    pub fn and(mut self, other: Self) -> Self {
+        if matches!(self.code, 0 | codes::NO_OFFSET) {
+            self.code = other.code;
+        }
+        self.rows.extend(other.rows);
+        self
     }
 }
 

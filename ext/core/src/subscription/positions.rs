@@ -1,5 +1,6 @@
 //! Positions of a subscription in its partitions: marks, commits, pauses, seeks, and Kafka's answers about offsets.
 
+use super::marks::Stored;
 use super::{Subscription, SubscriptionEvent};
 use crate::error::{Error, KafkaError, check};
 use crate::lock;
@@ -61,11 +62,9 @@ impl Subscription {
         if client.assignment_lost() {
             return Ok(false);
         }
-        let mut list = offsets([(topic, partition, offset, leader_epoch)])?;
-        if let Some(metadata) = metadata {
-            list.set_metadata(0, metadata);
-        }
-        self.marks.note(topic, partition, offset, || match client.store_offsets(&list) {
+        let stored = Stored { topic, partition, offset, leader_epoch, metadata };
+        let list = Stored::list(std::slice::from_ref(&stored))?;
+        self.marks.note(&stored, || match client.store_offsets(&list) {
             0 => Ok(list.entries().first().is_some_and(|entry| entry.error == 0)),
             // Not assigned; never was.
             codes::STATE | codes::UNKNOWN_PARTITION => Ok(false),
@@ -77,10 +76,11 @@ impl Subscription {
     /// gives the partition back, over what a transaction committed since.
     pub fn unmark(&self, topic: &str, partition: i32) -> Result<(), Error> {
         let nothing = plain(&[(topic, partition)])?;
-        match self.with_client(|client| client.store_offsets(&nothing))? {
+        let client = self.with_client(Arc::clone)?;
+        self.marks.unmark(topic, partition, || match client.store_offsets(&nothing) {
             0 | codes::STATE | codes::UNKNOWN_PARTITION => Ok(()),
             code => Err(Error::code(code)),
-        }
+        })
     }
 
     /// Commits the marks and waits for the answer (a round trip, with librdkafka's own time limits). No marks are no
@@ -102,6 +102,17 @@ impl Subscription {
         self.commit_through_main(Some(&offsets([(topic, partition, offset, -1)])?))
     }
 
+    /// Commits what librdkafka's timer leaves out. For the event thread, once a second.
+    pub(super) fn commit_left_out(&self) {
+        let Some(age) = self.member.left_out_after else { return };
+        if self.closing.started() || self.joining.load(Ordering::SeqCst) || self.is_lost() != Ok(false) {
+            return;
+        }
+        if let Some(list) = self.marks.overdue(age) {
+            self.report(self.commit_through_main(Some(&list)), None);
+        }
+    }
+
     fn commit_through_main(&self, list: Option<&PartitionList>) -> Result<(), Error> {
         let client = self.client()?;
         let main = lock(&self.live).as_ref().map(|live| Arc::clone(&live.main)).ok_or(Error::Closed)?;
@@ -118,10 +129,7 @@ impl Subscription {
         leader_epoch: i32,
         metadata: Option<&[u8]>,
     ) -> Result<(), Error> {
-        let mut list = offsets([(topic, partition, offset, leader_epoch)])?;
-        if let Some(metadata) = metadata {
-            list.set_metadata(0, metadata);
-        }
+        let list = Stored::list(&[Stored { topic, partition, offset, leader_epoch, metadata }])?;
         check(self.ask_to_commit(&self.client()?, Some(&list)).ok_or(Error::Closed)?.code)
     }
 
@@ -318,10 +326,8 @@ impl Subscription {
 /// Nothing may be committed for lost partitions. librdkafka forgets the loss in `rd_kafka_incremental_unassign`, then
 /// commits what is stored, and retries that for a while. A later generation is refused for it, so the member loses all
 /// of its partitions. A topic that was deleted and created again accepts it, so its messages would be skipped.
-pub(super) fn unstore(client: &Client, list: &PartitionList) {
-    let entries = list.entries();
-    let rows: Vec<_> = entries.iter().map(|entry| (&*entry.topic, entry.partition)).collect();
-    if let Ok(nothing) = plain(&rows) {
+pub(super) fn unstore(client: &Client, partitions: &[(&str, i32)]) {
+    if let Ok(nothing) = plain(partitions) {
         client.store_offsets(&nothing);
     }
 }

@@ -18,7 +18,7 @@ impl Subscription {
     fn rebalance(&self, client: &Arc<Client>, event: &Event) {
         let list = event.partitions().unwrap_or_default();
         match event.error() {
-            _ if self.leaving.load(Ordering::SeqCst) => self.report(check(client.assign(None)), None),
+            _ if self.leaving.load(Ordering::SeqCst) => self.report(self.release_all(client), None),
             codes::ASSIGN_PARTITIONS => {
                 let made = self.make_partitions(client, &list);
                 let result = if client.rebalance_protocol() == "COOPERATIVE" {
@@ -51,7 +51,7 @@ impl Subscription {
                 }
             }
             // An error of the rebalance: answered as librdkafka asks for, by giving everything up.
-            _ => self.report(check(client.assign(None)), None),
+            _ => self.report(self.release_all(client), None),
         }
     }
 
@@ -186,6 +186,7 @@ impl Source for Subscription {
     }
 
     fn all_queues(&self, queues: &mut Vec<u32>) {
+        self.commit_left_out();
         queues.extend([MAIN_QUEUE, GROUP_QUEUE]);
         queues.extend(lock(&self.live).iter().flat_map(|live| live.partitions.keys().copied()));
     }
