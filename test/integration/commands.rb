@@ -74,12 +74,9 @@ Scenario.run do
   equal("it is running", act.call("resume", id), "resume")
   eventually(60, "the message is consumed") { lag.call(id).zero? }
 
-  # While it could not read, the command became void.
-  lone.kill(:STOP)
-  late = Pelton::Reports::Command.new(id, "stop", ends: Pelton::Clock.wall + 0.5)
+  # It reads this one after its time.
+  late = Pelton::Reports::Command.new(id, "stop", ends: Pelton::Clock.wall - 0.1)
   all.producer.produce_sync(**late.message(commands))
-  work(1)
-  lone.kill(:CONT)
   act.call("quiet", id)
   await.call("quiet, and no stop", lone) { |one| one.id == id && one.state == "quiet" }
   check(["it is stopping", "it is stopped"].include?(act.call("stop", id)), "stop")
