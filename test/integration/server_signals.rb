@@ -118,10 +118,10 @@ Scenario.run do
 
   code, text = boot("Pelton.configure { |config| config.concurency = 7 }")
   equal(1, code, "an unknown setting")
-  check(text.match?(/^pelton: cannot start: concurency: unknown setting, did you mean concurrency\?$/), text)
+  check(text.match?(/^pelton: cannot start: concurency: unknown setting, did you mean concurrency\? \(.+:1\)$/), text)
   code, text = boot("Pelton.configure { |config| config.concurrency = -7 }")
   equal(1, code, "a value that is not allowed")
-  check(text.match?(/^pelton: cannot start: concurrency = -7: expected an Integer, 1 to 1000$/), text)
+  check(text.match?(/^pelton: cannot start: concurrency = -7: expected an Integer, 1 to 1000 \(.+:1\)$/), text)
   servers = "{ 'bootstrap.servers' => 'localhost:9092',"
   routes = 'Pelton.routes { group("g") { topic "orders", to: Class.new(Pelton::Consumer) { def consume; end } } }'
   code, text = boot("Pelton.configure { |config| config.kafka = #{servers} 'fetch.min.bites' => 7 } }\n#{routes}")
