@@ -2,6 +2,7 @@
 
 mod support;
 
+use pelton_core::embedded::EmbeddedCluster;
 use pelton_core::subscription::{Options, Subscription, SubscriptionEvent};
 use pelton_core::wait::{self, Parker};
 use std::sync::Arc;
@@ -16,6 +17,16 @@ fn committed(servers: &str, group: &str) -> Option<i64> {
     let found = reader.committed(&[("t", 0)], SECONDS).expect("an answer");
     close_subscription(&reader);
     found[0].as_ref().map(|found| found.offset)
+}
+
+/// A cluster whose topic `t` has ten messages, and its address.
+fn filled() -> (EmbeddedCluster, String) {
+    let cluster = cluster("t", 1);
+    let servers = cluster.bootstrap_servers();
+    let producer = producer(&servers, &[]);
+    produce_all(&producer, "t", 1, &vec![b"x".to_vec(); 10]);
+    close_producer(&producer);
+    (cluster, servers)
 }
 
 /// A member that has read the ten messages of the topic.
@@ -36,11 +47,7 @@ fn reader(servers: &str, group: &str, option: (&str, &str)) -> Arc<Subscription>
 #[test]
 fn a_mark_before_a_committed_offset_that_the_log_lost_is_committed() {
     for option in [SELDOM, ("auto.commit.interval.ms", "20")] {
-        let cluster = cluster("t", 1);
-        let servers = cluster.bootstrap_servers();
-        let producer = producer(&servers, &[]);
-        produce_all(&producer, "t", 1, &vec![b"x".to_vec(); 10]);
-        close_producer(&producer);
+        let (_cluster, servers) = filled();
         let before = subscription(&servers, "g", Options::default(), &[]);
         before.commit_offset("t", 0, 60, -1, None).expect("committed");
         close_subscription(&before);
@@ -66,11 +73,7 @@ fn a_mark_before_a_committed_offset_that_the_log_lost_is_committed() {
 #[test]
 fn a_confirmed_mark_is_not_committed_again_with_the_end_of_its_assignment() {
     for confirmed in [true, false] {
-        let cluster = cluster("t", 1);
-        let servers = cluster.bootstrap_servers();
-        let producer = producer(&servers, &[]);
-        produce_all(&producer, "t", 1, &vec![b"x".to_vec(); 10]);
-        close_producer(&producer);
+        let (cluster, servers) = filled();
         let member = reader(&servers, "g", SELDOM);
         assert_eq!(Ok(true), member.mark("t", 0, 10, -1, None));
         if confirmed {
@@ -94,11 +97,7 @@ fn a_confirmed_mark_is_not_committed_again_with_the_end_of_its_assignment() {
 /// of the assignment comes before the call that closes the consumer returns, or after it.
 #[test]
 fn a_close_commits_each_mark_once() {
-    let cluster = cluster("t", 1);
-    let servers = cluster.bootstrap_servers();
-    let producer = producer(&servers, &[]);
-    produce_all(&producer, "t", 1, &vec![b"x".to_vec(); 10]);
-    close_producer(&producer);
+    let (cluster, servers) = filled();
     for group in (1..=20).map(|number| format!("g{number}")) {
         let member = reader(&servers, &group, SELDOM);
         assert_eq!(Ok(true), member.mark("t", 0, 10, -1, None));
@@ -113,11 +112,7 @@ fn a_close_commits_each_mark_once() {
 #[test]
 fn a_mark_before_a_confirmed_one_is_committed() {
     for closes in [false, true] {
-        let cluster = cluster("t", 1);
-        let servers = cluster.bootstrap_servers();
-        let producer = producer(&servers, &[]);
-        produce_all(&producer, "t", 1, &vec![b"x".to_vec(); 10]);
-        close_producer(&producer);
+        let (_cluster, servers) = filled();
         let member = reader(&servers, "g", SELDOM);
         assert_eq!(Ok(true), member.mark("t", 0, 10, -1, None));
         member.commit().expect("committed");
