@@ -209,6 +209,9 @@ module Pelton
        { engine: "what is used until the next measurement", messages: "number of messages of the measurement",
          seconds: "time of each: `{ inline: 0.21, ractor: 0.12 }`; nil: it raised errors that inline does not, or " \
                   "inline takes less than 10 µs per message" }],
+      ["parallel.fell_back", %i[topic count error],
+       "An engine of `parallel` did not make some payloads of a batch. The deserializer makes them when they are read.",
+       { error: "why the first of them was not made" }],
       ["app.starting", %i[groups concurrency], "The server starts."],
       ["app.running", %i[groups concurrency], "All threads run. The groups are being joined."],
       ["group.restarting", %i[group error seconds], "The client of a group failed and will be replaced.",

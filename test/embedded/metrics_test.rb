@@ -52,6 +52,24 @@ class EmbeddedMetricsTest < Minitest::Test
     assert_includes metrics.to_text, "pelton_produce_seconds_count{client=\"#{client}\"} 5\n"
   end
 
+  def test_documents_that_ruby_decodes_are_counted_once
+    name = topic
+    found = Thread::Queue.new
+    reader = Class.new(Pelton::Consumer) { define_method(:process) { |message| found << message.payload } }
+    one = app(group: "g") { topic(name, to: reader) { decode :json } }
+    metrics = Pelton::Metrics.new(one, statistics: false)
+    fallbacks = -> { metrics.to_text[/^pelton_decode_fallbacks_total\{topic="#{name}",decoder="native"\} (\d+)$/, 1] }
+    produce(one, name, %w[[1] [123456789012345678901234567890] [2] [18446744073709551616]])
+    one.start
+    assert_equal [[1], [123_456_789_012_345_678_901_234_567_890], [2], [18_446_744_073_709_551_616]],
+                 take(4, found)
+    assert_equal %w[2 2], [fallbacks.call, fallbacks.call]
+    child = fork { exit!(fallbacks.call.nil? ? 0 : 1) }
+    assert_predicate Process.wait2(child).last, :success?
+    metrics.close
+    assert_equal "2", fallbacks.call
+  end
+
   def test_only_delivered_messages_have_a_time
     one = app(delivery_timeout: 20)
     metrics = Pelton::Metrics.new(one, statistics: false)

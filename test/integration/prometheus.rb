@@ -27,6 +27,8 @@ Scenario.run do
   reader = Class.new(Pelton::Consumer) do
     def process(message)
       raise "poison" if message.raw_payload == "poison"
+
+      message.payload
     end
   end
   dead = topic
@@ -83,12 +85,14 @@ Scenario.run do
     end
     eventually(40, -> { "the first scrape\n#{child.output}" }) { query.("pelton_consumer_dead_letters_total") == [1.0] }
     equal([2.0], query.("sum(pelton_consumer_failures_total)"), "failures")
-    20.times { send.(Array.new(50, "x" * 100)) }
-    eventually(40, "all messages") { query.("sum(pelton_consumer_messages_total)").first.to_i >= 1001 }
-    eventually(40, "what librdkafka counts") { query.("sum(pelton_sent_messages_total)").first.to_i >= 1001 }
+    20.times { send.(Array.new(50) { JSON.generate("x" * 100) }) }
+    send.(["123456789012345678901234567890"]) # Ruby's Integer, but none of the native decoder
+    eventually(40, "all messages") { query.("sum(pelton_consumer_messages_total)").first.to_i >= 1002 }
+    eventually(40, "what librdkafka counts") { query.("sum(pelton_sent_messages_total)").first.to_i >= 1002 }
     eventually(40, "the times of messages, and of the dead letter") do
-      query.("sum(pelton_produce_seconds_count)").first.to_i == 1002
+      query.("sum(pelton_produce_seconds_count)").first.to_i == 1003
     end
+    equal([1.0], query.("sum(pelton_decode_fallbacks_total)"), "documents that Ruby decoded")
     equal([0.0], query.("sum(pelton_consumer_lag_messages)"), "lag")
     equal([3.0], query.("sum(pelton_partitions_assigned)"), "partitions")
 

@@ -126,6 +126,13 @@ class MetricsTest < Minitest::Test
     assert_equal ["pelton_outbox_sent_messages_total 500"], lines("pelton_outbox")
   end
 
+  def test_fallbacks_of_engines_count_payloads
+    metrics
+    2.times { publish("parallel.fell_back", topic: "orders", count: 3, error: RuntimeError.new) }
+    assert_equal ["pelton_decode_fallbacks_total{topic=\"orders\",decoder=\"parallel\"} 6"],
+                 lines("pelton_decode_fallbacks")
+  end
+
   def test_both_formats
     metrics
     publish("message.dropped", group: "g", topic: "orders", partition: 0, offset: 0, count: 3, reason: :expired)

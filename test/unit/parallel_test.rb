@@ -46,7 +46,9 @@ class ParallelTest < Minitest::Test
 
   def bus
     @told = Thread::Queue.new
+    @fallbacks = Thread::Queue.new
     Pelton::Notifications.new.tap do |bus|
+      bus.subscribe("parallel.fell_back") { |event| @fallbacks << event.payload }
       bus.subscribe("error.occurred") { |event| @told << event }
     end
   end
@@ -84,6 +86,8 @@ class ParallelTest < Minitest::Test
     one.dispatch(batch)
     engine.futures.first.fulfil(0, [nil, "B"], { 0 => ArgumentError.new("in a worker") })
     assert_equal ["inline a", nil, ["B"]], [one.call(batch.messages[0]), *batch.messages.map(&:kept)]
+    fallback = @fallbacks.pop
+    assert_equal ["orders", 1, "in a worker"], [*fallback.values_at(:topic, :count), fallback[:error].message]
     one.dispatch(late = texts("c"))
     waiting = Thread.new { one.call(late.messages[0]) }
     eventually { waiting.status == "sleep" }
@@ -93,6 +97,7 @@ class ParallelTest < Minitest::Test
     assert_equal "inline c", waiting.value
     assert_nil late.messages[0].kept
     assert_predicate @told, :empty?
+    assert_predicate @fallbacks, :empty?, "cancelled work is no fallback"
   end
 
   def test_no_time

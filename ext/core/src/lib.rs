@@ -20,6 +20,7 @@ pub mod effective;
 pub mod embedded;
 pub mod error;
 pub mod events;
+pub mod fallbacks;
 pub mod filter;
 pub mod format;
 mod free_list;

@@ -10,6 +10,7 @@ use pelton_core::decode::{Node, Pool, Refusal, Reject, Tree};
 use pelton_core::effective;
 use pelton_core::error::KafkaError;
 use pelton_core::events;
+use pelton_core::fallbacks;
 use pelton_core::metadata::{self, Metadata};
 use pelton_core::poller::Poller;
 use pelton_core::rd::{self, ClientKind};
@@ -29,6 +30,7 @@ pub fn define(_: &Ruby, native: RModule) -> Result<(), Error> {
     native.define_singleton_method("decoding_threads=", function!(set_decoding_threads, 1))?;
     native.define_singleton_method("decoding_memory=", function!(set_decoding_memory, 1))?;
     native.define_singleton_method("decoding_memory", function!(budget::taken, 0))?;
+    native.define_singleton_method("decode_fallbacks", function!(decode_fallbacks, 0))?;
     native.define_singleton_method("next_token_requests", function!(next_token_requests, 1))?;
     native.define_singleton_method("next_fibers", function!(next_fibers, 1))?;
     native.define_singleton_method("time_wakes=", function!(wait::time_wakes, 1))?;
@@ -90,6 +92,11 @@ fn set_decoding_threads(count: Option<usize>) {
 
 fn set_decoding_memory(bytes: Option<usize>) {
     budget::configure(bytes.unwrap_or(budget::DEFAULT));
+}
+
+/// {"orders" => documents of this topic that Ruby decoded, because the native decoder left them}
+fn decode_fallbacks(ruby: &Ruby) -> RHash {
+    ruby.hash_from_iter(fallbacks::counts().into_iter().map(|(topic, count)| (String::from(topic), count)))
 }
 
 fn native(ruby: &Ruby) -> Value {

@@ -11,6 +11,7 @@ module Pelton
         # Guards the families, too.
         @lock = Mutex.new
         @families = families
+        @closed = false
         start
         singleton_class.undef_method(:on_statistics_emitted) unless statistics
       end
@@ -40,6 +41,7 @@ module Pelton
       def collect
         @calls.each { |route, counts| counts.take&.then { |taken| add_calls(route, taken) } }
         @times.each { |client, times| times.take&.then { |taken| @families[:produce_seconds].merge([client], *taken) } }
+        add_fallbacks unless @closed
       end
 
       # Nothing is collected any more; a producer keeps its SendTimes.
@@ -48,6 +50,7 @@ module Pelton
         synchronize do
           collect
           [@calls, @times].each(&:clear)
+          @closed = true
         end
       end
 
@@ -66,6 +69,8 @@ module Pelton
         source = event[:source].to_s.scrub
         add(:errors, [source[/\A(subscriber|background)\b/] || source])
       end
+
+      def on_parallel_fell_back(event) = add(:decode_fallbacks, [event[:topic], "parallel"], event[:count])
 
       def on_rebalance_finished(event)
         synchronize do
@@ -143,6 +148,8 @@ module Pelton
         @calls = {}
         # {"pelton.producer#1" => Native::SendTimes}, of those that are not closed.
         @times = {}
+        # {"orders" => 3}: what was added of Native.decode_fallbacks so far.
+        @fallbacks = {}
       end
 
       def route(event) = event.payload.values_at(:group, :topic)
@@ -159,6 +166,15 @@ module Pelton
         taken[:partitions].each do |partition, age|
           @families[:partition_lag_seconds].set([*route, partition].freeze, age.positive? ? age : 0)
         end
+      end
+
+      # They are of the process, also of its other apps.
+      def add_fallbacks
+        now = Native.decode_fallbacks
+        now.each do |topic, count|
+          @families[:decode_fallbacks].add([topic, "native"], count - @fallbacks.fetch(topic, 0))
+        end
+        @fallbacks = now
       end
 
       def add(name, values, number = 1) = synchronize { @families[name].add(values, number) }

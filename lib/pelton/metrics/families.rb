@@ -20,6 +20,8 @@ module Pelton
         consumer_skipped_messages: [:counter, "Failed messages that were skipped.", ROUTE],
         consumer_dropped_messages: [:counter, "Messages that the route kept from consume.", [*ROUTE, :reason]],
         consumer_repeated_messages: [:counter, "Finished messages that will be processed again.", ROUTE],
+        decode_fallbacks: [:counter, "Payloads that the native decoder or an engine of parallel left to Ruby.",
+                           %i[topic decoder]],
         errors: [:counter, "Errors by source; the source kafka has passing ones, too.", %i[source]],
         rebalances: [:counter, "Rebalances that are finished.", %i[group]],
         partitions_lost: [:counter, "Partitions that were lost, not revoked in order.", %i[group]],

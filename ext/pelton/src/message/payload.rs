@@ -12,6 +12,7 @@ use magnus::{Error, Exception, Module, Ruby, Symbol, Value};
 use pelton_core::chunk::{Part, View};
 use pelton_core::decode::avro::SchemaId;
 use pelton_core::decode::{Node, Refusal};
+use pelton_core::fallbacks;
 use pelton_core::format::{Encoding, Shape};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -175,6 +176,7 @@ pub(super) fn ask_ruby(ruby: &Ruby, message: &MessageRef) -> Result<Value, Error
     let raw = copy(ruby, message, StringEncoding::Binary, |view| view.payload)?;
     let json: Value = value::pelton(ruby)?.const_get("Json")?;
     let (chunk, record) = (message.chunk(), message.record());
+    fallbacks::count(&chunk.topic);
     let shape = chunk.format.shape;
     let options = (shape != Shape::default()).then(|| ruby.hash_new());
     if let Some(options) = options {

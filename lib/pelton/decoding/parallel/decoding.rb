@@ -94,7 +94,9 @@ module Pelton
 
       # Runs on the thread that finished the work.
       def done(future, messages)
-        future.each_with_index { |(value, error), index| error ? failed(error) : keep(messages[index], value) }
+        errors = []
+        future.each_with_index { |(value, error), index| error ? errors << error : keep(messages[index], value) }
+        failed(errors) if errors.any?
       ensure
         forget(future, messages)
       end
@@ -112,13 +114,16 @@ module Pelton
         end
       end
 
-      # Publishes the first error that says that the deserializer does not work in a Ractor. Other errors are raised
-      # again when the payload is read.
-      def failed(error)
-        return if @reported || !error.is_a?(WorkError) || !error.error_class.start_with?("Ractor::")
+      # Payloads of cancelled work are not read. The first error that says that the deserializer does not work in a
+      # Ractor is published. Other errors are raised again when the payload is read.
+      def failed(errors)
+        left = errors.reject { |error| error.is_a?(CancelledError) }
+        @bus.publish("parallel.fell_back", topic: @topic, count: left.size, error: left.first) if left.any?
+        unfit = left.find { |error| error.is_a?(WorkError) && error.error_class.start_with?("Ractor::") }
+        return if @reported || !unfit
 
         @reported = true
-        @bus.publish("error.occurred", error: error, source: "deserializer", topic: @topic)
+        @bus.publish("error.occurred", error: unfit, source: "deserializer", topic: @topic)
       end
     end
   end
