@@ -1,5 +1,11 @@
 # frozen_string_literal: true
 
+module Pelton
+  # Named before its parts are loaded: otherwise the autoload of pelton.rb would load this file again.
+  class MskIam # rubocop:disable Lint/EmptyClass
+  end
+end
+
 require_relative "errors"
 require_relative "msk_iam/credentials"
 require_relative "msk_iam/signer"

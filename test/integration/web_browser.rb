@@ -94,6 +94,12 @@ Scenario.run do
 
   equal([], problems, "problems")
 
+  fill_in = lambda do |browser, fields|
+    fields.each do |name, text|
+      browser.script("document.querySelector('[name=' + arguments[0] + ']').value = arguments[1]", name, text)
+    end
+  end
+
   # Without JavaScript.
   Browser.open do |browser|
     browser.chromium("Emulation.setScriptExecutionDisabled", value: true)
@@ -108,9 +114,7 @@ Scenario.run do
       end
     end
     fill = lambda do |**fields|
-      fields.each do |name, text|
-        browser.script("document.querySelector('[name=' + arguments[0] + ']').value = arguments[1]", name, text)
-      end
+      fill_in.call(browser, fields)
       follow.call("form.fields button")
     end
     expect = ->(what, text) { eventually(60, -> { "#{what}: #{browser.text}" }) { browser.text.include?(text) } }
@@ -164,9 +168,7 @@ Scenario.run do
       browser.text.include?("2 done.")
     end
     browser.visit("#{address}/search")
-    browser.script("document.querySelector('[name=text]').value = 'reminder-7'; " \
-                   "document.querySelector('[name=topics]').value = '#{schedule}'; " \
-                   "document.querySelector('[name=in]').value = 'keys'")
+    fill_in.call(browser, text: "reminder-7", topics: schedule, in: "keys")
     browser.click("form.fields button")
     eventually(60, -> { browser.text }) { browser.text.include?("1 message in ") }
     browser.visit("#{address}/job?id=reminder-7")

@@ -21,6 +21,14 @@ class LoadingTest < Minitest::Test
     assert_equal names, lines("require \"pelton\"; puts [#{names.join(", ")}]")
   end
 
+  # It warned of a circular require: the parts of each named the class, and its autoload loaded the file once more.
+  def test_parts_can_be_required_by_their_own_name_without_a_warning
+    %w[Web MskIam].zip(%w[web msk_iam]) do |name, file|
+      assert_equal [name], lines("require \"pelton\"; require \"pelton/#{file}\"; puts Pelton::#{name}.name[8..]")
+      assert_equal [name], lines("require \"pelton/#{file}\"; puts Pelton::#{name}.name[8..]")
+    end
+  end
+
   def test_stats_of_an_app_without_a_server_need_none
     assert_equal %w[true 0], lines('require "pelton"; p Pelton.stats.key?(:threads), Pelton.stats[:leaked]')
   end

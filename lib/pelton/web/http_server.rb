@@ -8,8 +8,7 @@ require_relative "../runtime/clock"
 require_relative "../runtime/notifications"
 require_relative "../runtime/threads"
 require_relative "../version"
-# With lib/pelton.rb, its autoload loads it: twice would be a circular require.
-require_relative "../web" unless Pelton.autoload?(:Web)
+require_relative "../web"
 
 module Pelton
   class Web
