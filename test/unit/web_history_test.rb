@@ -99,4 +99,37 @@ class WebHistoryTest < Minitest::Test
     assert_equal "a\u{FFFD}b", html.of("a\xFFb".b)
     assert_equal '<a href="&quot;" hidden>&lt;</a>', html.tag(:a, "<", href: '"', title: nil, hidden: true)
   end
+
+  # --- plots --------------------------------------------------------------------------------------------------------
+
+  def scale_of(*values, **options)
+    one = series(*values.each_with_index.map { |value, index| [index * 10, value] })
+    html = Web::Plot.large("Lag", { "messages" => one }, now: 60.0, **options)
+    html[%r{<p class="scale" aria-hidden="true">(.*?)</p>}, 1].scan(%r{<span>(.*?)</span>}).flatten
+  end
+
+  def test_a_plot_has_round_values_beside_its_lines
+    assert_equal %w[40 20 0], scale_of(1, 37)
+    assert_equal ["600 MB", "300 MB", "0"], scale_of(512_345_678, unit: "B")
+    assert_equal ["0.4/s", "0.2/s", "0"], scale_of(0.31, 0.1, unit: "/s")
+    assert_equal ["100 k/s", "50 k/s", "0"], scale_of(100_000, unit: "/s")
+  end
+
+  def test_values_of_a_plot_without_a_number_or_with_one_message
+    assert_equal [%w[2 1 0], %w[2 1 0], ["1/s", "0.5/s", "0"]], [scale_of, scale_of(1), scale_of(0, unit: "/s")]
+  end
+
+  def test_a_plot_has_its_values_as_a_label
+    html = Web::Plot.large("Lag", { "messages" => series([0, 37], [10, 12]), "other" => series }, now: 10.0)
+    assert_includes html, 'aria-label="Lag: messages 12, other unknown; most 37"'
+    assert_includes html, "<b>–</b>"
+  end
+
+  def test_a_line_ends_where_values_are_missing
+    one = series([0, 1], [10, 2], [50, 3], [60, 4], [100, 5])
+    lines = ->(**how) { Web::Plot.large("Lag", { "x" => one }, now: 100.0, **how).scan(/points="(.*?)"/).flatten }
+    assert_equal 1, lines.call.size
+    assert_equal [2, 2, 2], lines.call(gap: 15).map { |line| line.split.size } # the last value alone: a short line
+    assert_equal "0.0,99.3", lines.call(span: 100).first.split.first
+  end
 end

@@ -10,66 +10,103 @@ module Pelton
     module Plot
       LARGE = [600, 120].freeze
       SMALL = [120, 24].freeze
-      # Lines of a large plot, at the largest value and at half of it.
+      # Lines of a large plot, at its top and in the middle.
       GRID = Html.join([1, 60].map { |y| Html.tag(:line, nil, x1: 0, x2: 600, y1: y, y2: y) })
+      # A round number has one of these before its zeros, and so has half of it: "4 k" and "2 k".
+      ROUND = [1, 2, 4, 6, 8, 10].freeze
       # Most points of a line.
       POINTS = 240
       FEW = 60
       # The shortest time that is drawn, in seconds.
       SHORTEST = 60
-      private_constant :LARGE, :SMALL, :GRID, :POINTS, :FEW, :SHORTEST
+      private_constant :LARGE, :SMALL, :GRID, :ROUND, :POINTS, :FEW, :SHORTEST
 
       module_function
 
-      # The last hour, or since the first value. lines: {"in" => Series, …}, the first with the accent color.
-      #: (String, Hash[String, Series], now: Float, ?unit: String) -> Html
-      def large(title, lines, now:, unit: "")
-        span, top = scale(lines.values, now)
-        now_text = lines.map { |name, one| "#{name} #{Numbers.short(one.last || 0)}#{unit}" }
-        foot = ["#{Numbers.seconds(span)} ago", "most #{Numbers.short(top)}#{unit}", "now"]
-        caption = [Html.tag(:h2, title), Html.tag(:p, legend(lines, unit))]
-        how = { now: now, span: span, top: top, points: POINTS, class: "large", grid: GRID }
-        drawing = svg(LARGE, lines.values, how, "#{title}: #{now_text.join(", ")}")
-        Html.tag(:figure, Html.join([Html.tag(:figcaption, Html.join(caption)), drawing,
-                                     Html.tag(:p, Html.join(foot.map { |text| Html.tag(:span, text) }),
-                                              class: "axis")]), class: "plot")
+      # lines: {"in" => Series, …}, the first with the accent color. unit: "/s" or "B"; without one, values are whole
+      # numbers. span: seconds that are drawn; nil: since the first value. gap: seconds without a value that interrupt a
+      # line.
+      #: (String, Hash[String, Series], now: Float, ?unit: String, ?span: Numeric?, ?gap: Numeric) -> Html
+      def large(title, lines, now:, unit: "", span: nil, gap: Float::INFINITY)
+        most = lines.values.filter_map(&:max).max || 0
+        text = ->(value) { "#{Numbers.short(value)}#{unit}" }
+        how = { now: now, span: span || since(lines.values, now), top: round_up(most, unit.empty? ? 2 : 0),
+                points: POINTS, gap: gap, class: "large", grid: GRID }
+        drawing = svg(LARGE, lines.values, how, label(title, lines, most, text))
+        foot = spans(["#{Numbers.seconds(how[:span])} ago", "most #{text.call(most)}", "now"])
+        Html.tag(:figure, Html.join([Html.tag(:figcaption, Html.join([Html.tag(:h2, title), legend(lines, text)])),
+                                     Html.tag(:div, Html.join([values(how[:top], text), drawing]), class: "drawing"),
+                                     Html.tag(:p, foot, class: "axis")]), class: "plot")
       end
 
       # A line for a table.
       #: (String, Series, now: Float) -> Html
       def small(title, series, now:)
-        span, top = scale([series], now)
-        svg(SMALL, [series], { now: now, span: span, top: top, points: FEW, class: "small" },
-            "#{title}: now #{Numbers.short(series.last)}, most #{Numbers.short(top)}")
+        most = series.max || 0
+        svg(SMALL, [series], { now: now, span: since([series], now), top: most, points: FEW, gap: Float::INFINITY,
+                               class: "small" },
+            "#{title}: now #{Numbers.short(series.last)}, most #{Numbers.short(most)}")
       end
 
-      def legend(lines, unit)
-        Html.join(lines.each_with_index.map do |(name, series), index|
+      # The least round number that is not smaller, and at least `least`; 1 for nothing.
+      #   round_up(37, 0) # => 40
+      #: (Numeric, Numeric) -> Numeric
+      def round_up(number, least)
+        return [1, least].max unless number.positive?
+
+        size = 10.0**Math.log10(number).floor
+        top = ROUND.find { |one| one * size >= number * 0.999_999 } * size
+        [top >= 1 ? top.round : top, least].max
+      end
+
+      # Beside the lines of GRID and the bottom.
+      def values(top, text)
+        Html.tag(:p, spans([*[top, top / 2.0].map(&text), "0"]), class: "scale", "aria-hidden": "true")
+      end
+
+      def legend(lines, text)
+        items = lines.each_with_index.map do |(name, series), index|
           dot = Html.tag(:i, nil, class: "dot line-#{index}", "aria-hidden": "true")
-          Html.tag(:span, Html.join([dot, name, " ", Html.tag(:b, "#{Numbers.short(series.last || 0)}#{unit}")]))
-        end)
-      end
-
-      # Seconds and the largest value.
-      def scale(lines, now)
-        span = now - (lines.filter_map(&:begin).min || now)
-        [span.clamp(SHORTEST, Series::SPAN), lines.filter_map(&:max).max || 0]
-      end
-
-      def svg((width, height), lines, scale, text)
-        top = [scale[:top], 0.001].max
-        drawn = lines.each_with_index.map do |series, index|
-          points = series.points(scale[:points]).map do |time, value|
-            x = width * (1 - ((scale[:now] - time) / scale[:span]))
-            format("%<x>.1f,%<y>.1f", x: x, y: (height - 1) - ((height - 2) * value.fdiv(top)))
-          end
-          Html.tag(:polyline, nil, points: points.join(" "), class: "line-#{index}")
+          Html.tag(:span, Html.join([dot, name, " ", Html.tag(:b, series.empty? ? "–" : text.call(series.last))]))
         end
-        Html.tag(:svg, Html.join([*scale[:grid], *drawn]), viewBox: "0 0 #{width} #{height}", role: "img",
+        Html.tag(:p, Html.join(items))
+      end
+
+      # For those who do not see it.
+      def label(title, lines, most, text)
+        now = lines.map { |name, one| "#{name} #{one.empty? ? "unknown" : text.call(one.last)}" }
+        "#{title}: #{now.join(", ")}; most #{text.call(most)}"
+      end
+
+      def spans(texts) = Html.join(texts.map { |text| Html.tag(:span, text) })
+
+      # Seconds since the first value, up to what a Series keeps.
+      def since(lines, now) = (now - (lines.filter_map(&:begin).min || now)).clamp(SHORTEST, Series::SPAN)
+
+      def svg(size, lines, scale, text)
+        drawn = lines.each_with_index.flat_map { |series, index| polylines(series, index, size, scale) }
+        Html.tag(:svg, Html.join([*scale[:grid], *drawn]), viewBox: "0 0 #{size.join(" ")}", role: "img",
                                                            preserveAspectRatio: "none", "aria-label": text,
                                                            class: scale[:class])
       end
-      private_class_method :legend, :scale, :svg
+
+      def polylines(series, index, (width, height), scale)
+        parts = series.points(scale[:points]).slice_when { |(one, _), (other, _)| other - one > scale[:gap] }
+        parts.map do |part|
+          # A value alone is a short line.
+          part << [part.last.first + (scale[:span] * 0.003), part.last.last] if part.size == 1
+          Html.tag(:polyline, nil, points: coordinates(part, width, height, scale), class: "line-#{index}")
+        end
+      end
+
+      def coordinates(points, width, height, scale)
+        top = [scale[:top], 0.001].max
+        points.map do |time, value|
+          x = width * (1 - ((scale[:now] - time) / scale[:span]))
+          format("%<x>.1f,%<y>.1f", x: x, y: (height - 1) - ((height - 2) * value.fdiv(top)))
+        end.join(" ")
+      end
+      private_class_method :round_up, :values, :legend, :label, :spans, :since, :svg, :polylines, :coordinates
     end
   end
 end
