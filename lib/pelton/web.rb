@@ -25,10 +25,13 @@ require_relative "web/pages/settings"
 require_relative "web/pages/topics"
 require_relative "web/report_history"
 require_relative "web/request"
+require_relative "web/trend_reading"
+require_relative "web/trends"
 
 module Pelton
   # The dashboard: a Rack app that shows a cluster with its groups and topics. `pelton web` serves it; any Rack app can
-  # mount it. It needs Kafka and nothing else, and keeps an hour of history in memory.
+  # mount it. It needs Kafka and nothing else. It keeps an hour of history in memory, and reads a week of it from the
+  # reports of processes.
   #   mount Pelton::Web.new(allow_remote: true), at: "/kafka" # behind the authentication of your app
   # From any thread. The first request starts one thread, "pelton.web.history"; `close` ends it.
   class Web
@@ -70,6 +73,10 @@ module Pelton
       markers = Markers.new { |ranges| Markers.read(self.app, ranges) }
       @history = History.new(markers: markers) { self.app.admin }
       @reports = ReportHistory.new { |options, each| self.app.each(report_topic, **options, &each) }
+      @trends = Trends.new do |times, stop, &each|
+        longest = @reports.latest.map(&:interval).max || self.app.config.report_interval
+        TrendReading.new(self.app, report_topic, longest: longest).each(times, stop, &each)
+      end
     end
 
     # The app whose cluster it shows.
@@ -82,6 +89,9 @@ module Pelton
     # For Pelton: what the pages show of server processes.
     #: () -> ReportHistory
     attr_reader :reports
+    # For Pelton: the same for a day and a week.
+    #: () -> Trends
+    attr_reader :trends
 
     # For Pelton: where the processes report.
     #: () -> String
@@ -105,6 +115,7 @@ module Pelton
     #: () -> void
     def close
       @actions.close
+      @trends.close
       @reports.close
       @history.close
     end

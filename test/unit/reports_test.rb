@@ -75,6 +75,7 @@ class ReportsTest < Minitest::Test
     gate.close
     assert_equal "idle", report { |one| one.each_partition.to_a.dig(0, 4) == "idle" }.each_partition.first.last
     assert_equal ["g"], report { |one| one.rate_in("g").positive? }.rates[:in].keys
+    assert_equal({ in: { "g" => 3 }, out: 0, errors: 0 }, report { |one| one.totals[:in].fetch("g", 0) == 3 }.totals)
     assert_equal 0, report { |one| one.lag.zero? && one.rate_in.zero? }.rate_in
   end
 
@@ -186,6 +187,16 @@ class ReportsTest < Minitest::Test
             jobs: { running: 0, waiting: 0, aside: 0 }, rates: { in: { "g" => 1.5 }, out: 0, errors: 0 },
             running: [], partitions: { "g" => { "t" => [[0, nil, "idle"]] } }, left_out: 0, settings: {},
             errors: [] }.freeze
+
+  # A process of an older version does not count them.
+  def test_totals_may_be_missing_but_not_wrong
+    totals = { in: { "g" => 3 }, out: 2, errors: 0 }
+    assert_equal [totals, nil], [parse(totals: totals).totals, parse(totals: nil).totals]
+    [{ out: -1 }, { errors: 1.5 }, { in: nil }, { in: { "g" => 2**80 } }].each do |change|
+      assert_nil parse(totals: { **totals, **change }), change.inspect
+    end
+    assert_nil parse(totals: [])
+  end
 
   def parse(**change) = Pelton::Reports::Report.parse(JSON.generate({ **VALID, **change }))
 

@@ -42,6 +42,9 @@ module Pelton
         @failed = 0
         # Of the report before: [monotonic seconds, {group => {["orders", 0] => offset}}, sent, failed].
         @before = [Clock.now, {}, sent.call, 0]
+        # Messages done since the start: {"billing" => 4500}. And those sent before.
+        @done = Hash.new(0)
+        @sent_before = @before[2]
         @subscribed = bus.subscribe("error.occurred") { |event| note(event) }
       end
 
@@ -55,9 +58,10 @@ module Pelton
         positions = @listeners.to_h { |listener| [listener.group.name, listener.positions] }
         snapshots = @listeners.to_h { |one| [one, one.coordinators.to_h { |owner| [owner, owner.snapshot] }] }
         partitions, left_out = partitions(positions, snapshots)
+        rates = rates(positions)
         { **@facts,
           at: Clock.wall.round(3), state: state, commands: commands, groups: positions.keys, threads: Thread.list.size,
-          rss: ResourceMonitor.resident, workers: @server.concurrency, jobs: @jobs.counts, rates: rates(positions),
+          rss: ResourceMonitor.resident, workers: @server.concurrency, jobs: @jobs.counts, rates: rates, totals: totals,
           running: running(snapshots), partitions: partitions, left_out: left_out,
           errors: @lock.synchronize { @errors.dup } }
       end
@@ -73,9 +77,18 @@ module Pelton
         @before = [Clock.now, done, @sent.call, @lock.synchronize { @failed }]
         seconds = [@before[0] - before[0], 0.001].max
         per_second = ->(count) { ([count, 0].max / seconds).round(2) }
-        { in: done.to_h { |group, offsets| [group, per_second.call(progress(offsets, before[1].fetch(group, {})))] },
+        { in: count(done, before[1]).transform_values(&per_second),
           out: per_second.call(@before[2] - before[2]), errors: per_second.call(@before[3] - before[3]) }
       end
+
+      # {"billing" => messages done since the report before}
+      def count(done, before)
+        counts = done.to_h { |group, offsets| [group, progress(offsets, before.fetch(group, {}))] }
+        counts.each { |group, count| @done[group] += count }
+      end
+
+      # After `rates`.
+      def totals = { in: @done.dup, out: [@before[2] - @sent_before, 0].max, errors: @before[3] }
 
       # A partition that has come since is counted from the next report on; one that was sought back is not counted.
       def progress(offsets, before)

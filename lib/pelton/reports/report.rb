@@ -17,11 +17,14 @@ module Pelton
     #   groups      ["billing"]; threads: Ruby threads; rss: bytes, or nil; workers: config.concurrency
     #   jobs        {running: 2, waiting: 7, aside: 0}
     #   rates       per second since the report before: {in: {"billing" => 12.5}, out: 3.0, errors: 0.2}
+    #   totals      since the start: {in: {"billing" => 4500}, out: 12, errors: 3}; nil: the process does not count them
     #   running     jobs on workers: [{group:, consumer:, topic:, partition:, kind:, since:, messages:}, …]
     #   partitions  {"billing" => {"orders" => [[0, 12, "idle"], …]}}: number, lag (or nil), state
     #   left_out    number of partitions that are not in the report
     #   errors      the last ones: [{at:, source:, class:, message:, group:, topic:, partition:, offset:,
     #               failure_id:}, …]
+    # A later version of Pelton may add a field that may be missing (nil): readers ignore what they do not know. If
+    # the meaning of a field changes, so does VERSION, and readers ignore reports of another version.
     class Report
       VERSION = 1
       # States of a partition that need no attention. With too many partitions, these are left out first.
@@ -34,6 +37,7 @@ module Pelton
       # Seconds since 1970, or between two reports.
       TIME = ->(v) { v.is_a?(Numeric) && v.between?(0, 1e11) }
       NUMBER = [Integer, nil].freeze
+      COUNT = ->(v) { v.is_a?(Integer) && v.between?(0, 2**62) }
       JOB = { group: String, consumer: String, topic: String, partition: Integer, kind: String, since: TIME,
               messages: NUMBER }.freeze
       ERROR = { at: TIME, source: String, class: String, message: String, group: WORDS, topic: WORDS,
@@ -45,10 +49,11 @@ module Pelton
                  groups: ->(v) { list?(v, String) }, threads: Integer, rss: NUMBER, workers: Integer,
                  jobs: ->(v) { shaped?(v, running: Integer, waiting: Integer, aside: Integer) },
                  rates: ->(v) { shaped?(v, out: RATE, errors: RATE) && hash?(v[:in], &RATE) },
+                 totals: ->(v) { v.nil? || (shaped?(v, out: COUNT, errors: COUNT) && hash?(v[:in], &COUNT)) },
                  running: ->(v) { list?(v, JOB) }, errors: ->(v) { list?(v, ERROR) },
                  partitions: ->(v) { hash?(v) { |topics| hash?(topics) { |rows| rows?(rows) } } },
                  left_out: Integer }.freeze
-      private_constant :GRACE, :WORDS, :RATE, :TIME, :NUMBER, :JOB, :ERROR, :FIELDS
+      private_constant :GRACE, :WORDS, :RATE, :COUNT, :TIME, :NUMBER, :JOB, :ERROR, :FIELDS
 
       class << self
         # The report in a message; nil: it is none, or of a version that this one does not know.
@@ -68,8 +73,9 @@ module Pelton
         # The names of groups and topics stay Strings.
         def symbolize(data)
           data = data.transform_keys(&:to_sym)
-          data[:jobs] = data[:jobs].transform_keys(&:to_sym) if data[:jobs].is_a?(Hash)
-          data[:rates] = data[:rates].transform_keys(&:to_sym) if data[:rates].is_a?(Hash)
+          %i[jobs rates totals].each do |key|
+            data[key] = data[key].transform_keys(&:to_sym) if data[key].is_a?(Hash)
+          end
           %i[running errors].each do |key|
             rows = data[key]
             data[key] = rows.map { |row| row.transform_keys(&:to_sym) } if rows.is_a?(Array) && rows.all?(Hash)

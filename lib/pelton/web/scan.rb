@@ -32,6 +32,8 @@ module Pelton
         @kafka = { **KAFKA, **kafka }
         @ends = {}
         @where = where
+        # Open during `keep`.
+        @subscription = nil
         @options = { where: where, **format }.compact.transform_values { |one| topics.to_h { |topic| [topic, one] } }
         @bytes = 0
       end
@@ -43,29 +45,40 @@ module Pelton
         left = ranges.reject { |_, range| range.size.zero? }
         return if left.empty?
 
-        subscription = open
-        subscription.assign(left.map { |place, range| [*place, range.begin] })
-        deadline = Clock.deadline(seconds)
-        until left.empty?
-          return :time if Clock.left(deadline).zero?
-          return :bytes if @bytes >= bytes
+        keep { read(left, Clock.deadline(seconds), @bytes + bytes, &block) }
+      end
 
-          take(subscription, left, deadline, &block)
+      # Every `run` within the block uses the same client.
+      #: () { () -> untyped } -> untyped
+      def keep
+        return yield if @subscription
+
+        begin
+          @subscription = Subscription.new(@app.config, group_id: "#{@app.config.client_id}.web", kafka: @kafka,
+                                                        **@options)
+          yield
+        ensure
+          @subscription&.close(CLOSE)
+          @subscription = nil
         end
-      ensure
-        subscription&.close(CLOSE)
       end
 
       private
 
-      def open
-        Subscription.new(@app.config, group_id: "#{@app.config.client_id}.web", kafka: @kafka, **@options)
+      def read(left, deadline, most, &block)
+        @subscription.assign(left.map { |place, range| [*place, range.begin] })
+        until left.empty?
+          return :time if Clock.left(deadline).zero?
+          return :bytes if @bytes >= most
+
+          take(left, deadline, &block)
+        end
       end
 
-      def take(subscription, left, deadline, &block)
-        kind, *facts = subscription.poll(Clock.left(deadline))
+      def take(left, deadline, &block)
+        kind, *facts = @subscription.poll(Clock.left(deadline))
         case kind
-        when :batch then add(facts.first, subscription, left, &block)
+        when :batch then add(facts.first, left, &block)
         when :eof then at_end(facts.first(2), facts.last, left)
         when :error then failed(facts.first)
         end
@@ -76,11 +89,11 @@ module Pelton
         left.delete(place)
       end
 
-      def add(batch, subscription, left)
+      def add(batch, left)
         range = left[batch.topic_partition]
         @bytes += batch.bytes
         batch.each { |one| yield one if range.cover?(one.offset) && admitted?(one) } if range
-        finish(batch.topic_partition, subscription, left) if range && batch.last_offset + 1 >= range.end
+        finish(batch.topic_partition, left) if range && batch.last_offset + 1 >= range.end
         batch.release
       end
 
@@ -90,9 +103,9 @@ module Pelton
       end
 
       # What comes after the range is not needed.
-      def finish(place, subscription, left)
+      def finish(place, left)
         left.delete(place)
-        subscription.pause([place])
+        @subscription.pause([place])
       end
 
       def failed(error)

@@ -2,13 +2,15 @@
 
 module Pelton
   class Web
-    # Numbers of the last hour, oldest first. Its owner adds to it under a lock, and gives pages a copy. Arrays share
-    # their elements with a copy until one of the two changes.
+    # Numbers of the last hour, or of another time, oldest first. Its owner adds to it under a lock, and gives pages a
+    # copy. Arrays share their elements with a copy until one of the two changes.
     class Series
-      # Seconds that are kept.
+      # Seconds that are kept, if nothing else is said.
       SPAN = 3600
 
-      def initialize
+      #: (?Numeric) -> void
+      def initialize(span = SPAN)
+        @span = span
         @times = []
         @values = []
         # Values that the last one is the mean of.
@@ -30,7 +32,7 @@ module Pelton
         value = @values.last + ((value - @values.last) / @merged.to_f) if soon && mean
         soon ? @times[-1] = time : @times << time
         soon ? @values[-1] = value : @values << value
-        shift while @times.first < time - SPAN
+        shift while @times.first < time - @span
       end
 
       #: () -> bool

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../trend_view"
 require_relative "processes"
 
 module Pelton
@@ -7,6 +8,8 @@ module Pelton
     module Pages
       # What failed within the last hour, as processes reported it.
       class Errors < Reported
+        include TrendView
+
         private
 
         def title = "Errors"

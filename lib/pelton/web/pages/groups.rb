@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../page"
+require_relative "../trend_view"
 
 module Pelton
   class Web
@@ -16,6 +17,8 @@ module Pelton
 
       # One group: its members, its partitions and what changed.
       class Group < Page
+        include TrendView
+
         # Seconds without progress after which a partition is stuck.
         STUCK = 60
 

@@ -1,12 +1,15 @@
 # frozen_string_literal: true
 
 require_relative "../page"
+require_relative "../trend_view"
 
 module Pelton
   class Web
     module Pages
       # Throughput, lag, and what somebody should look at.
       class Overview < Page
+        include TrendView
+
         # Most problems and groups that are listed.
         FEW = 20
 

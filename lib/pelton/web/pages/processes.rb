@@ -2,6 +2,7 @@
 
 require_relative "../../reports/summary"
 require_relative "../page"
+require_relative "../trend_view"
 
 module Pelton
   class Web
@@ -69,6 +70,8 @@ module Pelton
 
       # One process.
       class ServerProcess < Reported
+        include TrendView
+
         # What each command does.
         EFFECTS = { "quiet" => "It starts no new job. Running jobs finish, and it keeps its partitions.",
                     "resume" => "It starts jobs again.",

@@ -1,0 +1,59 @@
+# frozen_string_literal: true
+
+require_relative "../reports"
+require_relative "scan"
+
+module Pelton
+  class Web
+    # Reads a few seconds of the topic with the reports at each of some times, with one client.
+    #   TrendReading.new(app, "pelton.reports", window: 15).each([1_764_300_000], stop) { |time, reports| … }
+    class TrendReading
+      # Seconds that are read before a time: twice the longest time between two reports, within these bounds.
+      WINDOW = (15..600)
+      # Limits of one time: seconds, and bytes (about 50 processes with 10,000 partitions).
+      SECONDS = 5
+      BYTES = 8 << 20
+      # Seconds for a question to Kafka.
+      ASK = 5
+      # A fetch brings little more than what is read.
+      KAFKA = { "fetch.message.max.bytes" => 262_144, "queued.max.messages.kbytes" => 1_024 }.freeze
+      private_constant :WINDOW, :SECONDS, :BYTES, :ASK, :KAFKA
+
+      # longest: seconds between two reports.
+      #: (App, String, longest: Numeric) -> void
+      def initialize(app, topic, longest:)
+        @app = app
+        @topic = topic
+        @window = (2 * longest).clamp(WINDOW)
+      end
+
+      # Yields each time with the latest report of each process shortly before, until it should stop. Raises KafkaError.
+      #: (Array[Integer], Background::Stop) { (Integer, Array[Reports::Report]) -> void } -> void
+      def each(times, stop)
+        places = @app.admin.topics(@topic, timeout: ASK).fetch(@topic).partitions.map { |one| [@topic, one.number] }
+        ends = offsets(places, :end)
+        scan = Scan.new(@app, [@topic], kafka: KAFKA)
+        scan.keep do
+          times.each do |time|
+            break if stop.stop?
+
+            first, last = [time - @window, time].map { |at| offsets(places, Time.at(at)) }
+            yield time, reports(scan, places.to_h { |one| [one, (first[one] || ends[one])...(last[one] || ends[one])] })
+          end
+        end
+      end
+
+      private
+
+      def offsets(places, position)
+        @app.admin.offsets(places.to_h { |place| [place, position] }, committed: false, timeout: ASK)
+      end
+
+      def reports(scan, ranges)
+        texts = {}
+        scan.run(ranges, seconds: SECONDS, bytes: BYTES) { |message| texts[message.raw_key] = message.raw_payload }
+        texts.each_value.filter_map { |text| Reports::Report.parse(text) }
+      end
+    end
+  end
+end

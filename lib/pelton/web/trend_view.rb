@@ -1,0 +1,51 @@
+# frozen_string_literal: true
+
+require_relative "trends"
+
+module Pelton
+  class Web
+    # The choice of the time that the plots of a page show: an hour, a day or a week.
+    module TrendView
+      # Fields of a page's address that its links keep.
+      KEPT = %w[id error group].freeze
+      private_constant :KEPT
+
+      private
+
+      # "24h", "7d"; nil: the last hour.
+      def range = @range ||= request[:range].then { |name| name if Trends::RANGES.key?(name) }
+
+      # The links to the other times, and what is known of this one.
+      def ranges
+        names = { nil => "1 h", **Trends::RANGES.transform_values(&:name) }
+        links = names.map { |name, text| Html.tag(:li, range_link(name, text)) }
+        list = Html.tag(:ul, Html.join(links))
+        Html.join([Html.tag(:nav, list, "aria-label": "Time of the plots", class: "ranges"),
+                   *(Html.tag(:p, range_text, class: "status", role: "status") if range)])
+      end
+
+      def range_link(name, text)
+        query = { **request.params.slice(*KEPT).transform_keys(&:to_sym), range: name }
+        Html.tag(:a, text, href: url(request.path, **query), "aria-current": (name == range && "true"))
+      end
+
+      def range_text
+        state = web.trends.look(range)
+        return "The reports of processes cannot be read: #{state.problem.message}" if state.problem
+        return "Being read: #{state.done} of #{state.total} times." unless state.complete?
+        return "No process reported within this time to the topic #{web.report_topic}." if trend(:lag).empty?
+
+        "From the reports of processes, a value each #{seconds(Trends::RANGES.fetch(range).step)}."
+      end
+
+      def trend(*words) = web.trends.series(range, *words)
+
+      # lines: {"done" => [:in, :group, "billing"]}, see Trends#series.
+      def trend_plot(title, lines, unit: "")
+        chosen = Trends::RANGES.fetch(range)
+        Plot.large(title, lines.transform_values { |words| trend(*words) }, now: Clock.wall, unit: unit,
+                                                                            span: chosen.span, gap: chosen.step * 1.5)
+      end
+    end
+  end
+end
