@@ -153,6 +153,9 @@ module Pelton
       if command_topic && report_topic.nil?
         raise ConfigError.new(:command_topic, command_topic, "needs report_topic: commands name processes that report")
       end
+      if liveness.parent_port && liveness.metrics.nil?
+        raise ConfigError.new("liveness.parent_port", liveness.parent_port, "needs liveness.metrics, which it shows")
+      end
       return if flush_timeout <= shutdown_timeout
 
       reason = "cannot be longer than shutdown_timeout (#{shutdown_timeout} s), of which it is a part"

@@ -13,6 +13,7 @@ module Pelton
   #   GET /ready            200, or 500 also while the server is quiet or shuts down
   #   GET /metrics          what config.liveness.metrics returns, a Rack app; only if it is set
   # The body: {"healthy":true,"status":"running","reasons":[]}
+  # The parent of `pelton server --processes` answers only /metrics, at config.liveness.parent_port.
   class Liveness
     PATHS = %w[/live /started /ready].freeze
     METRICS = "/metrics"
@@ -36,15 +37,15 @@ module Pelton
     Connection = Struct.new(:request, :ends, :answered, :rest)
     private_constant :Connection
 
-    # Listens on the port; `start` answers. process: number of this process, added to the port. Raises ConfigError if it
-    # cannot listen.
-    #: (Config::Liveness, Server, Notifications, ?Integer) -> void
-    def initialize(settings, server, bus, process = 0)
+    # Listens on the port; `start` answers. server: nil in the parent of several processes, which has no health checks.
+    # process: number of this process, added to the port. Raises ConfigError if it cannot listen.
+    #: (Config::Liveness, Server?, Notifications, ?Integer, ?metrics: untyped) -> void
+    def initialize(settings, server, bus, process = 0, metrics: settings.metrics)
       @server = server
       @bus = bus
-      @metrics = settings.metrics
-      @paths = @metrics ? [*PATHS, METRICS].freeze : PATHS
-      @listening = listen(settings.bind, settings.port.zero? ? 0 : settings.port + process)
+      @metrics = metrics
+      @paths = [*(PATHS if server), *(METRICS if metrics)].freeze
+      @listening = server ? listen(settings, :port, process) : listen(settings, :parent_port)
       # {socket => Connection}, oldest first; used by the thread only.
       @open = {}
       # When it accepts connections again, in monotonic seconds.
@@ -66,22 +67,25 @@ module Pelton
     #: () -> Integer
     def port = @listening.local_address.ip_port
 
-    # Stops to listen. From any thread, any number of times. In a forked child it closes the copy of the parent's
-    # socket.
+    # Stops to listen. From any thread, any number of times. In a forked child it closes the copies of the parent's
+    # sockets.
     #: () -> void
     def close
       Threads.join([@thread.kill], TIME) if @thread
-      @listening.close
+      [@listening, *@open.keys].each(&:close)
     end
 
     def inspect = "#<#{self.class} #{@listening.closed? ? "closed" : "port #{port}"}>"
 
     private
 
-    def listen(bind, port)
-      TCPServer.new(bind, port)
+    def listen(settings, name, process = 0)
+      port = settings.public_send(name)
+      port += process unless port.zero?
+      TCPServer.new(settings.bind, port)
     rescue SocketError, SystemCallError => e
-      raise ConfigError.new("liveness.port", "#{bind}:#{port}", "cannot listen on this address: #{e.message}")
+      address = "#{settings.bind}:#{port}"
+      raise ConfigError.new("liveness.#{name}", address, "cannot listen on this address: #{e.message}")
     end
 
     # --- the thread ------------------------------------------------------------------------------------------------
@@ -159,7 +163,7 @@ module Pelton
 
     def response(request)
       line = LINE.match(request) if request.match?(HEAD_END)
-      return http(400, { error: "expected GET #{PATHS.join(" or ")}, HTTP/1.1" }) unless line
+      return http(400, { error: "expected GET #{@paths.join(" or ")}, HTTP/1.1" }) unless line
       return http(404, { error: "unknown path, known are #{@paths.join(", ")}" }) unless @paths.include?(line[:path])
       return http(405, { error: "GET or HEAD" }, "Allow: GET, HEAD\r\n") unless %w[GET HEAD].include?(line[:method])
 

@@ -4,6 +4,7 @@ require "test_helper"
 require "support/embedded_app"
 require "support/forked_child"
 require "support/lines"
+require "support/probe"
 require "tmpdir"
 
 # `pelton server --processes` on the embedded cluster. (The real broker's twin: test/integration/operations.rb.)
@@ -13,6 +14,7 @@ class EmbeddedProcessesTest < Minitest::Test
 
   APP = <<~RUBY
     require "pelton"
+    require "pelton/metrics"
     require "support/lines"
 
     LINES = Lines.new(ARGV_OF_TEST.fetch(:lines))
@@ -24,6 +26,9 @@ class EmbeddedProcessesTest < Minitest::Test
     Pelton.configure do |config|
       config.kafka = ARGV_OF_TEST.fetch(:kafka)
       config.group_id = "processes"
+      config.liveness.metrics = Pelton::Metrics.new
+      config.liveness.parent_port = ARGV_OF_TEST.fetch(:port)
+      config.liveness.bind = "127.0.0.1"
     end
     Pelton.routes { topic ARGV_OF_TEST.fetch(:topic), to: NotingConsumer }
     at_exit { LINES << ["exit", Process.pid, $!.status] }
@@ -40,15 +45,61 @@ class EmbeddedProcessesTest < Minitest::Test
     FileUtils.rm_rf(@folder)
   end
 
-  # Its pid, once both children consume.
+  # Below those that the system gives away.
+  def free_port = (20_000..32_000).to_a.shuffle.find { |port| Probe.refused?(port) }
+
+  # The values of a metric of the processes, by their numbers; {}: the parent does not answer yet.
+  def shown(name)
+    found = Probe.probe(@port, "/metrics").body.scan(/^#{name}\{process="(\d)"(?:,.*)?\} (\d+)$/)
+    found.to_h { |pair| pair.map { |text| Integer(text) } }
+  rescue Errno::ECONNREFUSED
+    {}
+  end
+
+  # Its pid.
   def serve(name)
-    facts = { lines: File.join(@folder, "lines"), topic: name,
+    @port = free_port
+    facts = { lines: File.join(@folder, "lines"), topic: name, port: @port,
               kafka: { "bootstrap.servers" => @cluster.bootstrap_servers, **SESSION, **OFTEN } }
     file = File.join(@folder, "app.rb")
     File.write(file, "ARGV_OF_TEST = #{facts.inspect}.freeze\n#{APP}")
     root = Guard::ROOT
     Process.spawn(RbConfig.ruby, "-w", "-I#{root}/lib", "-I#{root}/test", "#{root}/exe/pelton", "server", "-r", file,
                   "-p", "2", out: File.join(@folder, "log"), err: %i[child out])
+  end
+
+  # Until all of them are consumed and counted. They are spread over two partitions.
+  def consumed(name, numbers)
+    @writer ||= app
+    numbers.each { |number| produce(@writer, name, [number.to_s], partition: number % 2) }
+    eventually(30, -> { "#{numbers}, not #{shown("pelton_consumer_messages_total")}" }) do
+      shown("pelton_consumer_messages_total").each_value.sum >= numbers.last
+    end
+  end
+
+  def test_metrics_of_all_processes_on_one_port_and_a_killed_one_never_counts_back
+    name = topic(2)
+    server = serve(name)
+    log = -> { File.read(File.join(@folder, "log")) }
+    eventually(30, log) { shown("pelton_partitions_assigned") == { 0 => 1, 1 => 1 } }
+    consumed(name, 1..6)
+    before = shown("pelton_consumer_messages_total")
+    assert_equal [{ 0 => 1, 1 => 1 }, [0, 1]], [shown("pelton_process_up"), before.keys]
+    pids = -> { log.call.scan(/started process 0 \(pid (\d+)\)/).flatten }
+    Process.kill(:KILL, Integer(pids.call.last))
+    eventually(30, "another process 0") { pids.call.size == 2 }
+    assert_operator shown("pelton_consumer_messages_total").fetch(0), :>=, before.fetch(0)
+    eventually(60, "it has a partition") { shown("pelton_partitions_assigned") == { 0 => 1, 1 => 1 } }
+    consumed(name, 7..12)
+    after = shown("pelton_consumer_messages_total")
+    assert_operator after.fetch(0), :>, before.fetch(0)
+    assert_equal after, shown("pelton_consume_batch_messages_sum")
+    Process.kill(:TERM, server)
+    status = end_of(server, 30)
+    server = nil
+    assert_predicate status, :success?, log.call
+  ensure
+    server && end_of(server, 0)
   end
 
   def told(what) = @lines.to_a.select { |kind,| kind == what }.map { |row| row.drop(1) }

@@ -1,8 +1,6 @@
 # frozen_string_literal: true
 
-require "net/http"
-require "open3"
-require "support/scenario"
+require "support/prometheus"
 require "pelton/metrics"
 require "pelton/reporters/statsd"
 
@@ -11,18 +9,14 @@ require "pelton/reporters/statsd"
 #
 # once: the text is the same on every Ruby
 
-missing = %w[prometheus promtool].reject { |tool| system("command -v #{tool} > /dev/null") }
-exit 77 if missing.any? && puts("skipped: no #{missing.join(" and ")} (Debian: apt-get install prometheus)").nil?
+Prometheus.needed
 
 Scenario.run do
+  extend Prometheus
+
   name = topic(partitions: 3)
-  folder = File.join(Scenario::ROOT, "examples/prometheus")
-  promtool = lambda do |*arguments, input: nil|
-    output, status = Open3.capture2e("promtool", *arguments, stdin_data: input.to_s)
-    check(status.success?, "promtool #{arguments.join(" ")}: #{output}")
-  end
-  promtool.("test", "rules", "#{folder}/alerts_test.yml")
-  promtool.("check", "config", "#{folder}/prometheus.yml")
+  promtool("test", "rules", "#{Prometheus::FOLDER}/alerts_test.yml")
+  promtool("check", "config", "#{Prometheus::FOLDER}/prometheus.yml")
 
   reader = Class.new(Pelton::Consumer) do
     def process(message)
@@ -53,62 +47,32 @@ Scenario.run do
     one.producer.produce_many_sync(payloads.map { |text| { topic: name, payload: text } }, timeout: 30)
   end
 
-  Dir.mktmpdir do |data|
-    config = "#{data}/prometheus.yml"
-    File.write(config, <<~YAML)
-      scrape_configs:
-        - job_name: pelton
-          scrape_interval: 500ms
-          static_configs: [{ targets: ["127.0.0.1:#{port}"] }]
-    YAML
-    server = TCPServer.new("127.0.0.1", 0)
-    address = "127.0.0.1:#{server.local_address.ip_port}"
-    server.close
-    child = child({}, ["prometheus", "--config.file=#{config}", "--storage.tsdb.path=#{data}/data",
-                       "--web.listen-address=#{address}", "--log.level=warn"])
-    query = lambda do |text|
-      uri = URI("http://#{address}/api/v1/query?#{URI.encode_www_form(query: text)}")
-      response = Net::HTTP.get_response(uri)
-      next [] if response.code == "503" # it starts
-
-      answer = JSON.parse(response.body)
-      equal("success", answer["status"], text)
-      answer.dig("data", "result").map { |row| Float(row["value"][1]) }
-    rescue SystemCallError
-      [] # it does not listen yet
-    end
-
-    send.(%w[poison])
-    eventually(40, "StatsD's datagram of the dead letter") do
-      text, = agent.recvfrom_nonblock(65_536, exception: false)
-      text.is_a?(String) && text.include?("dead_letters:1|c")
-    end
-    eventually(40, -> { "the first scrape\n#{child.output}" }) { query.("pelton_consumer_dead_letters_total") == [1.0] }
-    equal([2.0], query.("sum(pelton_consumer_failures_total)"), "failures")
-    20.times { send.(Array.new(50) { JSON.generate("x" * 100) }) }
-    send.(["123456789012345678901234567890"]) # Ruby's Integer, but none of the native decoder
-    eventually(40, "all messages") { query.("sum(pelton_consumer_messages_total)").first.to_i >= 1002 }
-    eventually(40, "what librdkafka counts") { query.("sum(pelton_sent_messages_total)").first.to_i >= 1002 }
-    eventually(40, "the times of messages, and of the dead letter") do
-      query.("sum(pelton_produce_seconds_count)").first.to_i == 1003
-    end
-    equal([1.0], query.("sum(pelton_decode_fallbacks_total)"), "documents that Ruby decoded")
-    equal([0.0], query.("sum(pelton_consumer_lag_messages)"), "lag")
-    equal([3.0], query.("sum(pelton_partitions_assigned)"), "partitions")
-
-    panels = JSON.parse(File.read("#{folder}/grafana.json"))["panels"]
-    equal(12, panels.size, "panels")
-    panels.flat_map { |panel| panel["targets"].map { |target| [panel["title"], target["expr"]] } }.each do |title, text|
-      text = text.gsub("$__rate_interval", "1m")
-      eventually(40, "#{title}: no data for #{text}") { query.(text).any? }
-    end
-    { true => "application/openmetrics-text", false => "text/plain" }.each do |open, type|
-      answer = Net::HTTP.start("127.0.0.1", port) { |http| http.get("/metrics", { "Accept" => type }) }
-      equal(["200", true], [answer.code, answer["Content-Type"].start_with?(type)], "scrape")
-      equal(open, answer.body.end_with?("# EOF\n"), "the end of OpenMetrics")
-      promtool.("check", "metrics", input: answer.body) unless open
-    end
-    child.destroy
+  server = scrape(port)
+  send.(%w[poison])
+  eventually(40, "StatsD's datagram of the dead letter") do
+    text, = agent.recvfrom_nonblock(65_536, exception: false)
+    text.is_a?(String) && text.include?("dead_letters:1|c")
   end
+  eventually(40, -> { "the first scrape\n#{server.output}" }) { query("pelton_consumer_dead_letters_total") == [1.0] }
+  equal([2.0], query("sum(pelton_consumer_failures_total)"), "failures")
+  20.times { send.(Array.new(50) { JSON.generate("x" * 100) }) }
+  send.(["123456789012345678901234567890"]) # Ruby's Integer, but none of the native decoder
+  eventually(40, "all messages") { query("sum(pelton_consumer_messages_total)").first.to_i >= 1002 }
+  eventually(40, "what librdkafka counts") { query("sum(pelton_sent_messages_total)").first.to_i >= 1002 }
+  eventually(40, "the times of messages, and of the dead letter") do
+    query("sum(pelton_produce_seconds_count)").first.to_i == 1003
+  end
+  equal([1.0], query("sum(pelton_decode_fallbacks_total)"), "documents that Ruby decoded")
+  equal([0.0], query("sum(pelton_consumer_lag_messages)"), "lag")
+  equal([3.0], query("sum(pelton_partitions_assigned)"), "partitions")
+
+  equal(12, panels_have_data, "panels")
+  { true => "application/openmetrics-text", false => "text/plain" }.each do |open, type|
+    answer = Net::HTTP.start("127.0.0.1", port) { |http| http.get("/metrics", { "Accept" => type }) }
+    equal(["200", true], [answer.code, answer["Content-Type"].start_with?(type)], "scrape")
+    equal(open, answer.body.end_with?("# EOF\n"), "the end of OpenMetrics")
+    promtool("check", "metrics", input: answer.body) unless open
+  end
+  server.destroy
   equal(true, one.stop, "stop")
 end

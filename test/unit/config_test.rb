@@ -75,6 +75,14 @@ class ConfigTest < Minitest::Test
     assert_predicate config.freeze, :frozen?
   end
 
+  def test_the_parents_port_needs_metrics
+    config.liveness.parent_port = 9300
+    error = assert_raises(Pelton::ConfigError) { config.freeze }
+    assert_equal "liveness.parent_port = 9300: needs liveness.metrics, which it shows", error.message
+    config.liveness.metrics = ->(_env) { [200, {}, []] }
+    assert_predicate config.freeze, :frozen?
+  end
+
   def test_kafka_options_are_strings_with_names_untouched
     config.kafka = { acks: "all", "linger.ms" => 5, "enable.idempotence" => true, "compression.codec" => :zstd }
     assert_equal({ "acks" => "all", "linger.ms" => "5", "enable.idempotence" => "true", "compression.codec" => "zstd" },

@@ -7,7 +7,7 @@ require_relative "signals"
 
 module Pelton
   # Runs the same server in several processes, which are members of the same groups. It forks them, restarts a child
-  # that exits unexpectedly, and passes signals on. It opens no client and has no thread.
+  # that exits unexpectedly, and passes signals on. It opens no client and starts no thread.
   #
   # A child reads its orders from a pipe. Only its parent has the writing end, so the child notices when the parent
   # dies, and no order reaches a pid that another process has by now. Only a child that does not end in time is killed,

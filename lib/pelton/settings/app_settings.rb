@@ -160,7 +160,10 @@ module Pelton
        "Port for health checks by HTTP: `/live`, `/started`, `/ready`. 0: any free port. Unset: no health checks."],
       [:metrics, :callable, nil,
        "Rack app that answers `/metrics` on that port: `Pelton::Metrics.new`. Unset: that path is unknown."],
-      [:bind, :text, "0.0.0.0", "Address of that port. `::` includes IPv6."],
+      [:parent_port, :port, nil,
+       "Port on which the parent of `pelton server --processes` answers `/metrics` for all processes, also without " \
+       "`port`. Unset: each process shows its own."],
+      [:bind, :text, "0.0.0.0", "Address of these ports. `::` includes IPv6."],
       [:max_poll_gap, :long_seconds, 300, "A group whose listener has not polled for this long is unhealthy.", SECONDS],
       [:max_consume_time, :positive_seconds, nil,
        "A call of a consumer's method (with `process`: for one message) that takes longer is unhealthy. Unset: no " \

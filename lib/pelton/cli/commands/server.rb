@@ -3,6 +3,7 @@
 require_relative "../../settings/settings"
 require_relative "../../native"
 require_relative "../../subscription"
+require_relative "../../server/process_metrics"
 require_relative "../../server/supervisor"
 require_relative "../../logging/event_text"
 require_relative "../command"
@@ -60,9 +61,10 @@ module Pelton
 
         # Reports errors before it forks.
         def supervise
-          boot { prepare && check } or return 1
+          boot { prepare && check && show_metrics } or return 1
           timeout = app.config.shutdown_timeout
           Supervisor.new(options[:processes], bus: app.notifications, timeout: timeout) do |process, orders|
+            @metrics&.serve(process)
             ProcessTitle.keep(app, process)
             command = ServerCommand.new(app, err: err, orders: orders)
             CLI.leave(command.run { boot { start(process: process) } })
@@ -79,6 +81,12 @@ module Pelton
           groups.each do |group|
             Native.check_options(config.kafka_with(Subscription::DEFAULTS, { **group.kafka, "group.id" => group.name }))
           end
+        end
+
+        def show_metrics
+          settings = app.config.liveness
+          @metrics = ProcessMetrics.new(settings, options[:processes], app.notifications).start if settings.parent_port
+          true
         end
 
         def start(**more) = app.start(**chosen, **more)

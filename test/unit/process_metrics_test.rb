@@ -1,0 +1,159 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "pelton/config"
+require "pelton/runtime/notifications"
+require "pelton/server/process_metrics"
+require "support/forked_child"
+require "support/probe"
+
+# The metrics of several processes on one port: children are forked, and answer as those of `pelton server` do.
+class ProcessMetricsTest < Minitest::Test
+  include ForkedChild
+
+  TEXT = <<~METRICS
+    # HELP jobs Jobs.
+    # TYPE jobs gauge
+    jobs{state="running"} 2
+    # HELP done_total Done.
+    # TYPE done_total counter
+    done_total %<done>d
+    done_total{topic="a} 7"} 0.5
+    # HELP seconds Duration.
+    # TYPE seconds histogram
+    seconds_bucket{le="+Inf"} %<done>d
+    seconds_sum 1.5
+    seconds_count %<done>d
+  METRICS
+
+  def teardown
+    @pids&.dup&.each { |pid| kill(pid) }
+    @metrics&.instance_eval do
+      @liveness.close
+      @sockets.each(&:close)
+    end
+  end
+
+  def text(done) = format(TEXT, done: done)
+  def samples(text) = text.lines(chomp: true).grep_v(/\A#/)
+
+  def test_each_series_has_the_number_of_its_process
+    two = [0, 3].map { |number| Pelton::ProcessSeries.new(number).tap { |one| one.take(number, text(number + 1)) } }
+    all = Pelton::ProcessSeries.text(two)
+    assert_equal text(0).lines.grep(/\A#/), all.lines.grep(/\A#/).grep_v(/pelton_process_up/)
+    assert_equal ['jobs{process="0",state="running"} 2', 'jobs{process="3",state="running"} 2',
+                  'done_total{process="0"} 1', 'done_total{process="0",topic="a} 7"} 0.5',
+                  'done_total{process="3"} 4', 'done_total{process="3",topic="a} 7"} 0.5',
+                  'seconds_bucket{process="0",le="+Inf"} 1', 'seconds_sum{process="0"} 1.5',
+                  'seconds_count{process="0"} 1', 'seconds_bucket{process="3",le="+Inf"} 4',
+                  'seconds_sum{process="3"} 1.5', 'seconds_count{process="3"} 4',
+                  'pelton_process_up{process="0"} 1', 'pelton_process_up{process="3"} 1'], samples(all)
+  end
+
+  def test_counters_and_histograms_of_a_restarted_process_go_on
+    one = Pelton::ProcessSeries.new(0)
+    shown = -> { samples(Pelton::ProcessSeries.text([one])) }
+    one.take(11, text(5))
+    one.take(11, text(6))
+    assert_equal 'done_total{process="0"} 6', shown.call[1]
+    one.take
+    assert_equal ['done_total{process="0"} 6', 'done_total{process="0",topic="a} 7"} 0.5',
+                  'seconds_bucket{process="0",le="+Inf"} 6', 'seconds_sum{process="0"} 1.5',
+                  'seconds_count{process="0"} 6', 'pelton_process_up{process="0"} 0'], shown.call
+    one.take(12, "# TYPE jobs gauge\njobs{state=\"running\"} 1\n")
+    assert_equal ['done_total{process="0"} 6', 'jobs{process="0",state="running"} 1'], shown.call.values_at(0, 5)
+    one.take(13, text(2))
+    one.take(13, text(3))
+    assert_equal ['done_total{process="0"} 9', 'done_total{process="0",topic="a} 7"} 1.0',
+                  'seconds_bucket{process="0",le="+Inf"} 9', 'seconds_sum{process="0"} 3.0',
+                  'seconds_count{process="0"} 9', 'jobs{process="0",state="running"} 2',
+                  'pelton_process_up{process="0"} 1'], shown.call
+  end
+
+  def test_metrics_without_a_head_are_shown_as_they_are
+    one = Pelton::ProcessSeries.new(0)
+    one.take(1, "# TYPE done_total counter\ndone_total 4\nother NaN 1764300000\n")
+    one.take(2, "# TYPE done_total counter\ndone_total 1\nother 3\n")
+    assert_equal ['done_total{process="0"} 5', 'other{process="0"} 3'], samples(Pelton::ProcessSeries.text([one]))[0, 2]
+  end
+
+  # --- processes -----------------------------------------------------------------------------------------------------
+
+  def settings(metrics, **more)
+    Pelton::Config.new.liveness.tap do |settings|
+      settings.metrics = metrics
+      { bind: "127.0.0.1", parent_port: 0, **more }.each { |name, value| settings.set(name, value) }
+    end
+  end
+
+  # The parent of this many children, each of which the block answers for.
+  def parent(count, &call)
+    @pids = []
+    @errors = Thread::Queue.new
+    bus = Pelton::Notifications.new
+    bus.subscribe("error.occurred") { |event| @errors << event.payload }
+    @metrics = Pelton::ProcessMetrics.new(settings(call), count, bus).start
+  end
+
+  # The pid of a child.
+  def child(number)
+    fork do
+      @metrics.serve(number)
+      Thread.stop
+    end.tap { |pid| @pids << pid }
+  end
+
+  def kill(pid)
+    Process.kill(:KILL, pid)
+    assert end_of(pid)
+    @pids.delete(pid)
+  end
+
+  def scrape = Probe.probe(@metrics.instance_variable_get(:@liveness).port, "/metrics")
+
+  def test_all_children_answer_on_one_port_and_a_killed_one_keeps_its_counts
+    parent(2) { |env| [200, {}, [format("# TYPE done_total counter\ndone_total %d\n", env["PATH_INFO"].size)]] }
+    first, = [0, 1].map { |number| child(number) }
+    answer = scrape
+    assert_equal [200, "text/plain; version=0.0.4; charset=utf-8"], [answer.status, answer.head["Content-Type"]]
+    both = ['done_total{process="0"} 8', 'done_total{process="1"} 8',
+            'pelton_process_up{process="0"} 1', 'pelton_process_up{process="1"} 1']
+    assert_equal both, samples(answer.body)
+    kill(first)
+    assert_equal [*both[0, 2], 'pelton_process_up{process="0"} 0', both[3]], samples(scrape.body)
+    child(0)
+    assert_equal ['done_total{process="0"} 16', *both[1..]], samples(scrape.body)
+  end
+
+  def test_metrics_that_raise_are_an_error_of_the_child_and_no_answer
+    reader, writer = IO.pipe
+    parent(1) { raise "broken" }
+    @metrics.instance_variable_get(:@bus).subscribe("error.occurred") { |event| writer.puts(event[:source]) }
+    child(0)
+    assert_equal ['pelton_process_up{process="0"} 0'], samples(scrape.body)
+    assert_equal "metrics\n", reader.gets
+  ensure
+    [reader, writer].each(&:close)
+  end
+
+  def test_the_parent_has_no_health_checks
+    parent(1) { [200, {}, []] }
+    answer = Probe.probe(@metrics.instance_variable_get(:@liveness).port, "/live")
+    assert_equal [404, "unknown path, known are /metrics"], [answer.status, answer.json[:error]]
+  end
+
+  def test_a_port_of_a_child_is_refused
+    bus = Pelton::Notifications.new
+    error = assert_raises(Pelton::ConfigError) do
+      Pelton::ProcessMetrics.new(settings(->(_) {}, port: 9292, parent_port: 9294), 3, bus)
+    end
+    assert_equal "liveness.parent_port = 9294: is the port of process 2: liveness.port + 2", error.message
+    TCPServer.open("127.0.0.1", 0) do |taken|
+      port = taken.local_address.ip_port
+      error = assert_raises(Pelton::ConfigError) do
+        Pelton::ProcessMetrics.new(settings(->(_) {}, parent_port: port), 3, bus)
+      end
+      assert_match(/\Aliveness\.parent_port = "127\.0\.0\.1:#{port}": cannot listen on this address: /, error.message)
+    end
+  end
+end
