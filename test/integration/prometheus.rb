@@ -66,7 +66,7 @@ Scenario.run do
   equal([0.0], query("sum(pelton_consumer_lag_messages)"), "lag")
   equal([3.0], query("sum(pelton_partitions_assigned)"), "partitions")
 
-  equal(12, panels_have_data, "panels")
+  equal(14, panels_have_data, "panels")
   { true => "application/openmetrics-text", false => "text/plain" }.each do |open, type|
     answer = Net::HTTP.start("127.0.0.1", port) { |http| http.get("/metrics", { "Accept" => type }) }
     equal(["200", true], [answer.code, answer["Content-Type"].start_with?(type)], "scrape")
