@@ -1,4 +1,4 @@
-# How much of a core do process reports take, of a server at rest and of one that works?
+# How much of a core do process reports take at rest, and do they make a message cost more?
 # frozen_string_literal: true
 
 require_relative "support"
@@ -7,35 +7,15 @@ require_relative "support/served"
 
 SECONDS = Integer(ENV["BENCH_SECONDS"] || (Bench::QUICK ? 1 : 15)) # three reports
 PARTITIONS = 50
-RATE = 10_000 # messages of 1 KB a second, under load
-BURST = 100
-WARM = Bench::QUICK ? 0 : 2 # s until clients are connected and the first report is sent
+COUNT = Cluster.fitting(Bench.some(400_000), 1000, PARTITIONS)
 
-UNIT = "% of a core"
+SHARE = "% of a core"
+COST = "µs CPU/msg"
 # The settings of each.
 KINDS = { "no reports" => [], "reports" => %i[report_topic], "reports and commands" => %i[report_topic command_topic] }
         .freeze
-
-# A process of its own that produces at this rate, until the block ends.
-def fed(topic)
-  pid = fork { feed(topic) }
-  yield
-ensure
-  Process.kill(:KILL, pid)
-  Process.wait(pid)
-end
-
-def feed(topic)
-  orders = Orders.new(bytes: 1000, description: 175)
-  rows = Array.new(BURST) { |index| { topic: topic, payload: orders.next, partition: index % PARTITIONS } }
-  producer = Cluster.producer
-  due = Bench.now
-  loop do
-    producer.produce_many_async(rows)
-    due += BURST.fdiv(RATE)
-    sleep([due - Bench.now, 0].max)
-  end
-end
+# Seconds between two reports under load: a tenth of the default, because the work takes only seconds.
+OFTEN = 0.5
 
 # s of CPU that the process had so far, and of these its thread that reports.
 def used
@@ -44,28 +24,48 @@ def used
   [Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID), own]
 end
 
-# % of a core of a server, and of these of its thread that reports, in a process of its own.
-def shares(topic, settings)
+# The same, since it was this.
+def since(before) = used.zip(before).map { |now, start| now - start }
+
+# Until the first report of this process is in the topic. By then its clients are connected.
+def await_report(app)
+  topic = app.config.report_topic or return
+  app.each(topic, follow: true, decode: :json).find { |message| message.payload["pid"] == Process.pid }
+end
+
+# % of a core of a server at rest, and of these of its thread that reports, in a process of its own.
+def shares(settings)
   Bench.forked do
-    served = Served.new(topic, words: -> { decode :json }, **settings) { messages.each(&:payload) }
+    served = Served.new(Cluster.topic(PARTITIONS), **settings) { nil }
     served.run(assigned: PARTITIONS) do
-      sleep(WARM)
-      began = Bench.now
+      await_report(served.app)
       before = used
       sleep(SECONDS)
-      used.zip(before).map { |after, start| (after - start) / (Bench.now - began) * 100 }
+      since(before).map { |seconds| seconds / SECONDS * 100 }
     end
   end
 end
 
-# A case for each kind of reports. around: called with a topic and a block that measures.
-def compare(bench, work, topics, &around)
+# µs of CPU for each of COUNT messages of a topic, and of these of the thread that reports, in a process of its own.
+def costs(topic, settings)
+  Bench.forked do
+    tally = Served::Tally.new(COUNT)
+    served = Served.new(topic, words: -> { decode :json }, **settings) do
+      messages.each(&:payload)
+      tally.add(messages.size)
+    end
+    before = used
+    served.run { tally.speed && since(before) }.map { |seconds| seconds / COUNT * 1e6 }
+  end
+end
+
+# A case for each kind of reports. The block measures one.
+def compare(bench, work, unit, topics)
   KINDS.each do |kind, settings|
-    bench.case("a server #{work}, #{kind}", UNIT) do
-      topic = Cluster.topic(PARTITIONS)
-      share, own = around.call(topic) { shares(topic, topics.slice(*settings)) }
-      bench.note("a server #{work}, #{kind}, the thread that reports", UNIT, own) if settings.any?
-      share
+    bench.case("a server #{work}, #{kind}", unit) do
+      all, own = yield topics.slice(*settings)
+      bench.note("a server #{work}, #{kind}, the thread that reports", unit, own) if settings.any?
+      all
     end
   end
 end
@@ -73,6 +73,8 @@ end
 Bench.measure("reports", warm_up: false) do |bench|
   Cluster.bootstrap # before the forks, so that children have it
   topics = %i[report_topic command_topic].to_h { |setting| [setting, Cluster.topic(1)] }
-  compare(bench, "at rest", topics) { |_topic, &measure| measure.call }
-  compare(bench, "under load", topics) { |topic, &measure| fed(topic, &measure) }
+  orders = Orders.new(bytes: 1000, description: 175)
+  full = Cluster.filled(COUNT, PARTITIONS) { orders.next }
+  compare(bench, "at rest", SHARE, topics) { |settings| shares(settings) }
+  compare(bench, "under load", COST, topics) { |settings| costs(full, { report_interval: OFTEN, **settings }) }
 end

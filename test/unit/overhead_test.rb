@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
+require "pelton/reports/process_state"
 require "support/coordinator_kit"
 require "support/fake_feed"
 
@@ -91,6 +92,14 @@ class OverheadCallsTest < Minitest::Test
     @bus.add_counter(Struct.new(:counts) { def calls(_facts) = counts }.new(counts))
     assert_operator calls(Whole) - plain, :<=, COUNTED
     assert_equal 2 * BATCHES * SIZE, counts.take[:messages]
+  end
+
+  def test_process_reports_add_no_call_to_a_batch
+    plain = calls(Whole)
+    state = Pelton::Reports::ProcessState.new(Pelton::Config.new, nil, [], nil, bus: @bus, sent: -> { 0 })
+    assert_equal plain, calls(Whole)
+  ensure
+    state&.close
   end
 
   private
