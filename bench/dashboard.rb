@@ -49,6 +49,8 @@ class FakeAdmin
   end
 end
 
+JOB_CLASSES = Array.new(50) { |one| { class: "Job#{one}", count: 9, failed: 1, seconds: 4.5, slowest: 1.5 } }.freeze
+
 # What a process reports.
 def report(number, at)
   rows = Array.new(PARTITIONS) { |one| [one, one % 7, (one % 50).zero? ? "failing" : "idle"] }
@@ -59,7 +61,7 @@ def report(number, at)
             pid: 1, process: nil, name: "shop", pelton: "0", ruby: "3", state: "running", groups: ["g"], threads: 20,
             rss: 2**28, workers: 5, jobs: { running: 5, waiting: 9, aside: 0 }, running: [job] * 5,
             rates: { in: { "g" => 90.5 }, out: 40, errors: 0.2 }, left_out: 0, settings: {}, errors: [error] * 10,
-            partitions: { "g" => { "topic-#{number}" => rows } } }
+            job_classes: JOB_CLASSES, partitions: { "g" => { "topic-#{number}" => rows } } }
   Pelton::Reports::Report.parse(JSON.generate(facts))
 end
 

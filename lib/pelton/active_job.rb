@@ -11,3 +11,6 @@ ActiveSupport.on_load(:active_job) do
   require_relative "active_job/keys"
   extend Pelton::ActiveJob::Keys
 end
+ActiveSupport::Notifications.subscribe(/\A(?:enqueue_retry|retry_stopped|discard)\.active_job\z/) do |*, facts|
+  Pelton::ActiveJob::JobConsumer.handled(facts[:job], facts[:error])
+end

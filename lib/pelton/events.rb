@@ -172,6 +172,10 @@ module Pelton
        { kind: "`:consume`, `:assigned`, `:tick`, `:reached_end`, `:revoked`, `:shutdown`, or `:sort`, which asks " \
                "`by` for keys",
          waited: "seconds that it waited for a worker; nil: the subscription came later" }],
+      ["active_job.performed", %i[group topic partition offset job_class job_id seconds error],
+       "A job of Active Job ended.",
+       { job_class: "name of its class", job_id: "Active Job's id of it",
+         error: "the exception, also one that its `retry_on` or `discard_on` handles; nil: it succeeded" }],
       ["consumer.retrying", %i[group topic partition offset attempt delay error failure_id],
        "A call of `consume` failed and will be repeated from `offset` on.", { delay: "seconds until then" }],
       ["consumer.method_unused", %i[consumer method reason],

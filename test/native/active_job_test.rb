@@ -154,6 +154,39 @@ class ActiveJobTest < Minitest::Test
     refute_failed("jobs.default")
   end
 
+  # The events of the jobs that the block runs.
+  def performed
+    events = []
+    Pelton.subscribe("active_job.performed") { |event| events << event }
+    yield
+    events
+  end
+
+  def test_an_event_has_class_time_and_error_of_each_run
+    events = performed do
+      NoteJob.perform_later(1)
+      FailingJob.perform_later("ActiveJobTest::Failing", +"retried")
+      FailingJob.perform_later("ActiveJobTest::Refused", +"discarded")
+      work("default")
+    end
+    assert_equal [["ActiveJobTest::NoteJob", nil], ["ActiveJobTest::FailingJob", Failing],
+                  ["ActiveJobTest::FailingJob", Refused]],
+                 (events.first(3).map { |one| [one[:job_class], one[:error]&.class] })
+    assert_equal ["shop", "jobs.default", 0, 0], events.first.payload.values_at(:group, :topic, :partition, :offset)
+    assert_operator events.map { |one| one[:seconds] }.min, :>=, 0
+    assert_equal events[1][:job_id], events[3][:job_id] # its retry
+  end
+
+  def test_a_job_that_another_one_performs_does_not_make_it_fail
+    outer = Class.new(ApplicationJob) { def perform = FailingJob.perform_now("ActiveJobTest::Refused", +"inner") }
+    self.class.const_set(:OuterJob, outer)
+    events = performed do
+      outer.perform_later
+      work("default")
+    end
+    assert_equal([["ActiveJobTest::OuterJob", nil]], events.map { |one| one.payload.values_at(:job_class, :error) })
+  end
+
   def test_an_unknown_class_is_retried_until_its_code_is_there
     data = NoteJob.new(1).serialize.merge("job_class" => "ActiveJobTest::LateJob")
     produce("jobs.slow", data)

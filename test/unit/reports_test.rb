@@ -188,6 +188,61 @@ class ReportsTest < Minitest::Test
             running: [], partitions: { "g" => { "t" => [[0, nil, "idle"]] } }, left_out: 0, settings: {},
             errors: [] }.freeze
 
+  # --- classes of Active Job ----------------------------------------------------------------------------------------
+
+  def classes(bus = Pelton::Notifications.new)
+    one = Pelton::Reports.const_get(:JobClasses).new(bus)
+    note = lambda do |name, seconds, error = nil|
+      bus.publish("active_job.performed", group: "g", topic: "t", partition: 0, offset: 0, job_class: name, job_id: "1",
+                                          seconds: seconds, error: error)
+    end
+    yield one, note
+  ensure
+    one&.close
+  end
+
+  def test_job_classes_are_counted_and_the_longest_come_first
+    classes do |one, note|
+      assert_empty one.rows
+      [0.5, 0.25].each { |seconds| note.call("MailJob", seconds) }
+      note.call("MailJob", 1.0, KeyError.new)
+      note.call("SlowJob", 9.0)
+      assert_equal [{ class: "SlowJob", count: 1, failed: 0, seconds: 9.0, slowest: 9.0 },
+                    { class: "MailJob", count: 3, failed: 1, seconds: 1.75, slowest: 1.0 }], one.rows
+    end
+  end
+
+  def test_job_classes_of_more_than_an_hour_ago_are_forgotten
+    classes do |one, note|
+      start = Pelton::Clock.now
+      at = ->(seconds, &block) { Pelton::Clock.stub(:now, start + seconds, &block) }
+      at.call(0) { note.call("MailJob", 1.0) }
+      at.call(3500) { note.call("MailJob", 2.0) }
+      at.call(3590) { assert_equal 2, one.rows.first[:count] }
+      at.call(4000) { assert_equal [[1, 2.0]], (one.rows.map { |row| row.values_at(:count, :slowest) }) }
+      at.call(9000) { assert_empty one.rows }
+    end
+  end
+
+  def test_job_classes_of_a_report_are_limited
+    classes do |one, note|
+      300.times { |number| note.call("Job#{number}", number + 1.0) }
+      rows = one.rows
+      assert_equal [51, "(others)", 300, 300 * 301 / 2],
+                   [rows.size, rows.last[:class], rows.sum { |row| row[:count] }, rows.sum { |row| row[:seconds] }]
+      note.call("<b>\n#{"x" * 500}", 1000.0)
+      assert_operator one.rows.map { |row| row[:class].size }.max, :<=, 201
+    end
+  end
+
+  def test_job_classes_of_a_report_may_be_missing_but_not_wrong
+    row = { class: "MailJob", count: 3, failed: 1, seconds: 1.75, slowest: 1.0 }
+    assert_equal [[row], nil], [parse(job_classes: [row]).job_classes, parse(job_classes: nil).job_classes]
+    [{ class: nil }, { count: -1 }, { failed: "1" }, { seconds: 1e20 }, { slowest: nil }].each do |change|
+      assert_nil parse(job_classes: [{ **row, **change }]), change.inspect
+    end
+  end
+
   # A process of an older version does not count them.
   def test_totals_may_be_missing_but_not_wrong
     totals = { in: { "g" => 3 }, out: 2, errors: 0 }

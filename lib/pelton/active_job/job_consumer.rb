@@ -4,6 +4,7 @@ require "json"
 require "time"
 require_relative "../consumer"
 require_relative "../errors"
+require_relative "../runtime/clock"
 
 module Pelton
   module ActiveJob
@@ -12,7 +13,17 @@ module Pelton
     class JobConsumer < Consumer
       # The header with the id of a job that was enqueued for later.
       SCHEDULED = "pelton-scheduled-id"
-      private_constant :SCHEDULED
+      EVENT = "active_job.performed"
+      # Of the running fiber: [id of the job, the error that the job has handled itself or nil].
+      RUNNING = :pelton_active_job
+      private_constant :SCHEDULED, :EVENT, :RUNNING
+
+      # A job handles an error with `retry_on` or `discard_on`. A job that the running one performs does not count.
+      #: (untyped, Exception?) -> void
+      def self.handled(job, error)
+        running = Thread.current[RUNNING]
+        running[1] = error if running && running.first == job.job_id
+      end
 
       #: (Message) -> void
       def process(message)
@@ -21,10 +32,24 @@ module Pelton
         found = name.safe_constantize
         raise UnknownJobError.new(name, data["job_id"]) unless found.is_a?(Class) && found <= ::ActiveJob::Base
 
-        ::ActiveJob::Base.execute(data)
+        @pelton.wanted?(EVENT) ? measure(message, data) : ::ActiveJob::Base.execute(data)
       end
 
       private
+
+      def measure(message, data)
+        started = Clock.now
+        before = Thread.current[RUNNING]
+        running = Thread.current[RUNNING] = [data["job_id"], nil]
+        ::ActiveJob::Base.execute(data)
+      rescue Exception => e # rubocop:disable Lint/RescueException -- is raised again
+        running[1] = e
+        raise
+      ensure
+        Thread.current[RUNNING] = before
+        @pelton.publish(EVENT, **@pelton.facts, offset: message.offset, job_class: data["job_class"],
+                                                job_id: data["job_id"], seconds: Clock.now - started, error: running[1])
+      end
 
       # Reads the text again for each attempt: a job may change its arguments.
       def read(message)

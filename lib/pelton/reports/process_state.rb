@@ -7,6 +7,7 @@ require_relative "../runtime/clock"
 require_relative "../runtime/resource_monitor"
 require_relative "../settings/changed"
 require_relative "../version"
+require_relative "job_classes"
 require_relative "report"
 
 module Pelton
@@ -45,6 +46,7 @@ module Pelton
         # Messages done since the start: {"billing" => 4500}. And those sent before.
         @done = Hash.new(0)
         @sent_before = @before[2]
+        @job_classes = JobClasses.new(bus)
         @subscribed = bus.subscribe("error.occurred") { |event| note(event) }
       end
 
@@ -63,11 +65,14 @@ module Pelton
           at: Clock.wall.round(3), state: state, commands: commands, groups: positions.keys, threads: Thread.list.size,
           rss: ResourceMonitor.resident, workers: @server.concurrency, jobs: @jobs.counts, rates: rates, totals: totals,
           running: running(snapshots), partitions: partitions, left_out: left_out,
-          errors: @lock.synchronize { @errors.dup } }
+          job_classes: @job_classes.rows, errors: @lock.synchronize { @errors.dup } }
       end
 
       #: () -> void
-      def close = @bus.unsubscribe(@subscribed)
+      def close
+        @bus.unsubscribe(@subscribed)
+        @job_classes.close
+      end
 
       private
 

@@ -21,6 +21,8 @@ module Pelton
     #   running     jobs on workers: [{group:, consumer:, topic:, partition:, kind:, since:, messages:}, …]
     #   partitions  {"billing" => {"orders" => [[0, 12, "idle"], …]}}: number, lag (or nil), state
     #   left_out    number of partitions that are not in the report
+    #   job_classes of Active Job, within the last hour, or nil: [{class: "MailJob", count: 12, failed: 1, seconds: 3.4,
+    #               slowest: 0.9}, …]
     #   errors      the last ones: [{at:, source:, class:, message:, group:, topic:, partition:, offset:,
     #               failure_id:}, …]
     # A later version of Pelton may add a field that may be missing (nil): readers ignore what they do not know. If
@@ -42,6 +44,7 @@ module Pelton
               messages: NUMBER }.freeze
       ERROR = { at: TIME, source: String, class: String, message: String, group: WORDS, topic: WORDS,
                 partition: NUMBER, offset: NUMBER, failure_id: WORDS }.freeze
+      JOB_CLASS = { class: String, count: COUNT, failed: COUNT, seconds: RATE, slowest: RATE }.freeze
       FIELDS = { id: String, at: TIME, started_at: TIME, interval: TIME, host: String, pid: Integer,
                  process: NUMBER, name: String, pelton: String, ruby: String, state: String,
                  commands: WORDS,
@@ -51,9 +54,10 @@ module Pelton
                  rates: ->(v) { shaped?(v, out: RATE, errors: RATE) && hash?(v[:in], &RATE) },
                  totals: ->(v) { v.nil? || (shaped?(v, out: COUNT, errors: COUNT) && hash?(v[:in], &COUNT)) },
                  running: ->(v) { list?(v, JOB) }, errors: ->(v) { list?(v, ERROR) },
+                 job_classes: ->(v) { v.nil? || list?(v, JOB_CLASS) },
                  partitions: ->(v) { hash?(v) { |topics| hash?(topics) { |rows| rows?(rows) } } },
                  left_out: Integer }.freeze
-      private_constant :GRACE, :WORDS, :RATE, :COUNT, :TIME, :NUMBER, :JOB, :ERROR, :FIELDS
+      private_constant :GRACE, :WORDS, :RATE, :COUNT, :TIME, :NUMBER, :JOB, :ERROR, :JOB_CLASS, :FIELDS
 
       class << self
         # The report in a message; nil: it is none, or of a version that this one does not know.
@@ -76,7 +80,7 @@ module Pelton
           %i[jobs rates totals].each do |key|
             data[key] = data[key].transform_keys(&:to_sym) if data[key].is_a?(Hash)
           end
-          %i[running errors].each do |key|
+          %i[running errors job_classes].each do |key|
             rows = data[key]
             data[key] = rows.map { |row| row.transform_keys(&:to_sym) } if rows.is_a?(Array) && rows.all?(Hash)
           end

@@ -55,6 +55,17 @@ module Pelton
         rows.sort_by { |row| -row[:seconds] }
       end
 
+      # Classes of Active Job within the last hour, the one that took longest first. Processes that stopped count, too.
+      #: () -> Array[Hash[Symbol, untyped]]
+      def job_classes
+        rows = @reports.flat_map { |one| one.job_classes || [] }.group_by { |row| row[:class] }.map do |name, all|
+          count, failed, seconds = %i[count failed seconds].map { |key| all.sum { |row| row[key] } }
+          { class: name, count: count, failed: failed, mean: seconds.fdiv([count, 1].max), seconds: seconds,
+            slowest: all.map { |row| row[:slowest] }.max }
+        end
+        rows.sort_by { |row| [-row[:seconds], row[:class]] }
+      end
+
       # Partitions that need attention.
       #: () -> Array[Hash[Symbol, untyped]]
       def partitions

@@ -14,6 +14,9 @@ module Pelton
 
       def_delegators :@coordinator, :topic_name, :partition, :paused?, :offset_metadata, :store_metadata
       def_delegators :@executor, :attempt, :scope, :runs_here?
+      # For Active Job's event.
+      def_delegators :@coordinator, :facts
+      def_delegators :@bus, :publish, :wanted?
 
       #: (Executor, Coordinator, Routing::Topic, Notifications) -> void
       def initialize(executor, coordinator, topic, bus)

@@ -87,6 +87,10 @@ module Pelton
         def retry_topics = @retry_topics ||= now ? Retries.topics(now) : []
         def retries? = [@retried, failing, retry_topics].any?(&:any?)
 
+        def job_classes = @job_classes ||= summary.job_classes
+        # 0.0123 → "12 ms"
+        def duration(time) = time < 0.9995 ? "#{short((time * 1000).round(1))} ms" : seconds(time)
+
         def job_link(text, entry) = link(text, "/job", id: entry.id)
 
         # "in 2 h 5 min", or how late it is.
