@@ -6,8 +6,9 @@ require "support/scenario"
 require "pelton/web/http_server"
 
 # The dashboard in Chromium while groups consume: each page, on a desk and on a phone, in light and dark, with
-# axe-core's checks; the same and forms without JavaScript; its script; by mouse a search, a redrive, a canceled job and
-# a process that is made quiet and stopped. SCREENSHOTS=FOLDER writes pictures of the pages.
+# axe-core's checks; the same and forms without JavaScript; its script; by mouse a search, a redrive, a canceled job,
+# messages that unfold, and processes that are made quiet and stopped. Another process has reported for a day.
+# SCREENSHOTS=FOLDER writes pictures of the pages.
 #
 # once: the browser is the same for each Ruby
 
@@ -54,6 +55,23 @@ Scenario.run do
   end
   job = { job_class: "MailJob", executions: 2, exception_executions: { "[Net::ReadTimeout]" => 2 } }
   all.producer.produce_later(topic: invoices, payload: JSON.generate(job), id: "mail", in: 75)
+  classes = [["MailJob", 1240, 3, 310.5, 4.2], ["InvoiceJob", 96, 0, 88.1, 1.9]]
+  classes << [evil, 5, 1, 0.06, 0.02] unless ENV["SCREENSHOTS"]
+  classes.map! { |row| %i[class count failed seconds slowest].zip(row).to_h }
+  now = Pelton::Clock.wall
+  past = (-96..0).map do |quarter|
+    at = now + (quarter * 900) - (quarter.zero? ? 1 : (now % 900) + 1)
+    wave = 1 + Math.sin(quarter / 15.0)
+    facts = { version: 1, id: "web-2:17:1", at: at, started_at: now - 90_000, interval: 600, host: "web-2", pid: 17,
+              process: nil, name: "shop", pelton: "0.1.0", ruby: "3.4.1", state: "running", groups: ["#{prefix}audit"],
+              threads: 21, rss: (150_000_000 + (wave * 2e7)).to_i, workers: 5,
+              jobs: { running: 0, waiting: 0, aside: 0 }, running: [], left_out: 0, settings: {}, errors: [],
+              rates: { in: { "#{prefix}audit" => (wave * 40).round(1) }, out: (wave * 9).round(1), errors: 0 },
+              partitions: { "#{prefix}audit" => { payments => [[5, (wave * 30).to_i, "idle"]] } },
+              job_classes: classes }
+    { topic: reports, key: facts[:id], timestamp: Time.at(at), payload: JSON.generate(facts) }
+  end
+  all.producer.produce_many_sync(past, timeout: 20)
   all.start
   (ENV["SCREENSHOTS"] ? 40 : 6).times do
     web.history.look
@@ -63,7 +81,12 @@ Scenario.run do
            "/message?topic=#{payments}&partition=0&offset=0", "/dead-letters?topic=#{dead}",
            "/dead-letter?topic=#{dead}&id=0%2F0"]
   eventually(30, "a report") { web.reports.latest.any? { |one| one.errors.any? } }
-  id = URI.encode_www_form(id: web.reports.latest.first.id)
+  id = URI.encode_www_form(id: web.reports.latest.find { |one| one.pid == Process.pid }.id)
+  %w[24h 7d].each do |range|
+    eventually(60, -> { web.trends.look(range).inspect }) { web.trends.look(range).complete? }
+    paths.push("/?range=#{range}", "/group?id=#{prefix}audit&range=#{range}", "/process?#{id}&range=#{range}",
+               "/errors?range=#{range}")
+  end
   paths.push("/processes", "/process?#{id}", "/settings", "/settings?#{id}", "/jobs",
              "/job?#{URI.encode_www_form(id: evil)}", "/errors",
              "/search?text=customer-1&in=keys+and+payloads&topics=#{orders}")
@@ -76,6 +99,7 @@ Scenario.run do
                                                              mobile: false)
       paths.each do |path|
         browser.visit("#{address}#{path}")
+        browser.script("document.querySelectorAll('details').forEach((one) => { one.open = true; })") if dark
         problems.concat(browser.complaints.map { |text| "#{path}: #{text}" })
         images = browser.script("return document.images.length")
         problems << "#{path}: markup of a message became an element" if images.positive?
@@ -86,7 +110,7 @@ Scenario.run do
         problems << "#{path}: ground #{ground}" if ground != (dark ? "rgb(18, 23, 29)" : "rgb(255, 255, 255)")
         next unless ENV["SCREENSHOTS"]
 
-        name = path[/\w[\w-]*/] || "overview"
+        name = [path[%r{\A/([\w-]+)}, 1] || "overview", path[/range=(\w+)/, 1]].compact.join("-")
         File.binwrite("#{ENV["SCREENSHOTS"]}/#{name}-#{size[0]}.png", browser.screenshot)
       end
     end
@@ -128,6 +152,12 @@ Scenario.run do
     browser.visit("#{address}/messages")
     fill.call(topic: orders, partition: 0, offset: 0)
     expect.call("the messages from an offset on", "50 messages, oldest first.")
+    browser.click("td summary")
+    expect.call("an unfolded message", "The whole message")
+    browser.visit("#{address}/")
+    follow.call(".ranges li:nth-child(2) a")
+    equal("#{address}/?range=24h", browser.script("return window.location.href"), "the link to a day")
+    expect.call("a day", "From the reports of processes, a value each 15 min.")
     browser.visit("#{address}/search")
     fill.call(text: "reminder-7", topics: schedule, in: "keys")
     expect.call("a search", "1 message in ")
@@ -181,6 +211,21 @@ Scenario.run do
     check(browser.script("return document.querySelector('a[href*=reminder-7]') === null"), "the canceled job is gone")
     shot = lambda do |name|
       File.binwrite("#{ENV["SCREENSHOTS"]}/#{name}.png", browser.screenshot) if ENV["SCREENSHOTS"]
+    end
+    # All processes: those that take commands. The browser insists on the box.
+    { "quiet" => "quiet", "resume" => "running" }.each do |action, state|
+      browser.visit("#{address}/processes")
+      browser.click("#pause")
+      browser.click("##{action} summary")
+      browser.click("##{action} button")
+      equal(false, browser.script("return document.querySelector('#{"##{action} form"}').checkValidity()"), "the box")
+      browser.click("##{action} input[type=checkbox]")
+      shot.call("processes-#{action}")
+      browser.click("##{action} button")
+      eventually(60, -> { "#{action} all: #{browser.text}" }) do
+        browser.text.match?(/^#{action.capitalize} 1 process: 1 done\.$/)
+      end
+      equal(state, all.server.status.to_s, "the server")
     end
     { "quiet" => "quiet", "resume" => "running", "stop" => "stopped" }.each do |action, state|
       browser.visit("#{address}/process?#{id}")

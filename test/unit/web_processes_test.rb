@@ -71,102 +71,18 @@ class WebProcessesTest < Minitest::Test
     assert_match(/No process with this id has reported within the last hour/, answers.last.text)
   end
 
-  # --- commands -----------------------------------------------------------------------------------------------------
-
-  TOKEN = "ab" * 16
-
-  # The dashboard with actions, and the same reports.
-  def acting
-    @acting ||= Pelton::Web.new(@app, actions: true).tap do |web|
-      web.instance_variable_set(:@reports, @web.reports)
-    end
-  end
-
-  def order(action, id = "web:1:1", token: TOKEN)
-    body = StringIO.new(URI.encode_www_form({ id: id, token: token, back: "/process?id=#{id}" }))
-    get("/actions/#{action}", web: acting, verb: "POST", "rack.input": body, HTTP_COOKIE: "pelton_token=#{TOKEN}")
-  end
-
-  def commanded(**change) = reported(report(commands: "pelton.commands", **change))
-
-  # Notes messages, as they would be sent.
-  class Producer
-    attr_reader :messages
-
-    def initialize = @messages = []
-    def produce_sync(**message) = @messages << message
-  end
-
-  def setup
-    super
-    producer = @producer = Producer.new
-    @app.define_singleton_method(:producer) { producer }
-  end
-
-  def teardown
-    @acting&.close
-    super
-  end
-
-  # The only command that was sent, as the process would read it.
-  def sent
-    eventually(20, "a command") { @producer.messages.any? }
-    message = @producer.messages.first
-    assert_equal ["pelton.commands", 0, "web:1:1", 1],
-                 [*message.values_at(:topic, :partition, :key), @producer.messages.size]
-    Pelton::Reports::Command.parse(message[:payload])
-  end
-
-  def process_page = get("/process", { id: "web:1:1" }, web: acting).text
-
-  def test_commands_are_offered_only_with_actions_and_to_a_process_that_takes_them
-    commanded
-    refute_match(/Commands|<form/, get("/process", { id: "web:1:1" }).body)
-    assert_match(/Commands .*Quiet .*starts no new job.* Stop .*ends\. \s*Stop/m, process_page)
-    refute_match(/Resume/, process_page)
-    commanded(state: "quiet", process: 2)
-    assert_match(/Commands .*Resume .*Stop .*Its parent then starts a new one/m, process_page)
-    refute_match(/Quiet /, process_page)
-    commanded(state: "stopping")
-    refute_match(/Commands/, process_page)
-    reported(report)
-    assert_match(/It takes no commands: its config\.command_topic is not set, or/, process_page)
-    reported(report(commands: "<b>"))
-    assert_match(/It takes commands from <b>, and the dashboard writes to pelton\.commands/, process_page)
-  end
-
-  def test_a_command_is_sent_and_its_outcome_shown
-    commanded
-    answer = order("quiet")
-    assert_equal [303, "/process?id=web:1:1"], [answer.status, answer.headers["location"]]
-    assert_equal ["web:1:1", "quiet"], [sent.process, sent.action]
-    assert_match(/Quiet web:1: …/, process_page)
-    commanded(state: "quieting")
-    eventually(20, "the outcome") { !acting.actions.running? }
-    assert_match(/Quiet web:1: it is quieting\./, process_page)
-  end
-
-  def test_a_command_without_an_answer_is_void
-    commanded
-    order("stop")
-    later = sent.ends + 1
-    Pelton::Clock.stub(:wall, later) { eventually(20, "the end") { !acting.actions.running? } }
-    assert_equal [true, "no answer within 60 s, so the command is void"],
-                 acting.actions.list.first.to_h.values_at(:failed, :result)
-  end
-
-  def test_commands_that_are_refused
-    commanded
-    assert_equal [403, 400, 404], [order("stop", token: "x"), order("stop", "nobody"), order("restart")].map(&:status)
-    reported(report)
-    assert_match(/command_topic = "pelton\.commands": web:1 takes no commands from it/, order("stop").body)
-    assert_empty @producer.messages
+  def test_the_menu_has_counts_of_what_is_known
+    orders
+    assert_match(/Groups 1 with lag .*Processes Jobs/m, get("/settings").text.gsub(/\s+/, " ")) # no report is read yet
+    reported(report(errors: [error(5), error(6)]), report(pid: 2, state: "stopped"))
+    assert_match(/Processes 1 running Jobs Errors 2 in an hour Messages/, get("/").text.gsub(/\s+/, " "))
   end
 
   def test_texts_of_a_process_are_escaped_and_cut
     evil = "<script>alert(1)</script>#{"x" * 5_000}"
     reported(report(host: evil, name: evil, pelton: evil, ruby: evil, state: evil, groups: [evil],
                     settings: { evil => evil, "concurrency" => evil }, commands: evil,
+                    job_classes: [{ class: evil, count: 1, failed: 1, seconds: 1, slowest: 1 }],
                     running: [job(5, consumer: evil, topic: evil, kind: evil, group: evil)],
                     errors: [error(5, class: evil, message: evil, group: evil, topic: evil, failure_id: evil)],
                     partitions: { evil => { evil => [[0, 1, evil]] } }))
@@ -178,6 +94,17 @@ class WebProcessesTest < Minitest::Test
       assert_includes answer.body, "&lt;script&gt;alert(1)", path
       assert_operator answer.text.size, :<, 10_000, path
     end
+  end
+
+  def test_jobs_add_up_classes_of_active_job
+    reported(report)
+    assert_match(/No process ran a job of Active Job/, get("/jobs").text)
+    mail = { class: "MailJob", count: 3, failed: 1, seconds: 0.6, slowest: 0.4 }
+    slow = { **mail, class: "SlowJob", count: 2, failed: 0, seconds: 150 }
+    reported(report(job_classes: [mail]), report(pid: 3),
+             report(pid: 2, state: "stopped", job_classes: [{ **mail, count: 1, failed: 0, slowest: 0.123 }, slow]))
+    text = get("/jobs").text
+    assert_match(/SlowJob \s*2 \s*0 \s*1 min 15 s .*MailJob \s*4 \s*1 \s*300 ms \s*400 ms \s*1\.2 s/m, text)
   end
 
   def test_long_tables_are_cut

@@ -5,36 +5,35 @@ require "uri"
 require_relative "../background"
 require_relative "../cli/messages/message_format"
 require_relative "../errors"
-require_relative "../reports"
-require_relative "../reports/command"
-require_relative "../runtime/clock"
 require_relative "../runtime/threads"
 require_relative "access"
+require_relative "process_commands"
 require_relative "reading"
 
 module Pelton
   class Web
     # What the pages can change, if `actions: true` allows it: dead letters are redriven or deleted, a message is sent
-    # once more, a scheduled one is sent now or canceled, a process gets a command. A form needs the token of its
-    # reader's cookie, so another site cannot send it. Each action runs on a thread of its own, "pelton.web.action"; the
-    # pages show its progress.
+    # once more, a scheduled one is sent now or canceled, one process or all get a command. A form needs the token of
+    # its reader's cookie, so another site cannot send it. Each action runs on a thread of its own,
+    # "pelton.web.action"; the pages show its progress.
     class Actions
-      # One action. topic: or the id of a process; its pages show the action. done: letters so far. result: the text at
-      # its end; nil: it runs.
-      Action = Struct.new(:text, :topic, :done, :result, :failed, :at, keyword_init: true)
+      # One action. topic: or the id of a process, or PROCESSES; its pages show the action. done: letters or processes
+      # (noun) so far. result: the text at its end; nil: it runs.
+      Action = Struct.new(:text, :topic, :done, :noun, :result, :failed, :at, keyword_init: true)
+      # All processes.
+      PROCESSES = "processes"
       # Most actions that are remembered; and seconds that `close` waits for one.
       MOST = 20
       CLOSE = 10
-      # Seconds between two looks whether a process has reported.
-      LOOK = 0.5
       OFF = "Actions are switched off: start the dashboard with --actions, or Pelton::Web.new(actions: true)."
       FORGED = "This form does not come from the dashboard, or is too old. Go back and try again."
-      private_constant :MOST, :CLOSE, :LOOK, :OFF, :FORGED
+      private_constant :MOST, :CLOSE, :OFF, :FORGED
 
       #: (Web, bool) -> void
       def initialize(web, enabled)
         @web = web
         @enabled = enabled
+        @commands = ProcessCommands.new(web)
         @lock = Mutex.new
         # Newest first; its values change while it runs. Under @lock.
         @list = []
@@ -80,6 +79,10 @@ module Pelton
       rescue ConfigError => e
         Access.plain(400, e.message)
       end
+
+      # The processes that such a command to all of them reaches.
+      #: (String) -> Array[Reports::Report]
+      def reached(action) = @commands.reached(action)
 
       # Asks actions to end after their current transaction, and waits for them.
       #: () -> void
@@ -157,37 +160,29 @@ module Pelton
       end
 
       def process_action(request)
-        report = report(request[:id]) or raise ConfigError.new("id", request[:id], "no process has reported under it")
-        topic = @web.command_topic
-        unless report.commands == topic
-          raise ConfigError.new("command_topic", topic, "#{report.process_name} takes no commands from it")
-        end
+        action = request.path.delete_prefix("/actions/")
+        return all_processes(action, request) if request[:all]
 
-        command = Reports::Command.new(report.id, request.path.delete_prefix("/actions/"))
-        run("#{command.action.capitalize} #{report.process_name}", report.id) do |action, stop|
-          @web.app.producer.produce_sync(**command.message(topic))
-          outcome(command, report.at, action, stop)
+        report = @commands.process(request[:id])
+        run("#{action.capitalize} #{report.process_name}", report.id) do |progress, stop|
+          @commands.one(action, report, progress, stop)
         end
       end
 
-      def report(id) = @web.reports.latest.find { |one| one.id == id }
+      # The form has a box that its reader has to check.
+      def all_processes(action, request)
+        confirm = request[:confirm]
+        raise ConfigError.new("confirm", confirm, "check the box to confirm") unless confirm == "yes"
 
-      # Waits until the process has reported that it did it, or the command is void. before: the time of its report
-      # before that.
-      def outcome(command, before, action, stop)
-        loop do
-          latest = report(command.process)
-          return "it is #{latest.state}" if latest && latest.at > before && command.done?(latest.state)
-          return "not known: the dashboard ended" if stop.wait(LOOK)
-          next if Clock.wall <= command.ends
+        reports = @commands.reached(action)
+        raise ConfigError.new("all", nil, "there is no process to #{action}") if reports.empty?
 
-          action.failed = true
-          return "no answer within #{Reports::Command::VALID} s, so the command is void"
-        end
+        text = "#{action.capitalize} #{reports.size} #{reports.size == 1 ? "process" : "processes"}"
+        run(text, PROCESSES, "process") { |progress, stop| @commands.all(action, reports, progress, stop) }
       end
 
-      def run(text, topic, &work)
-        action = Action.new(text: text, topic: topic, done: 0, at: Time.now)
+      def run(text, topic, noun = "letter", &work)
+        action = Action.new(text: text, topic: topic, done: 0, noun: noun, at: Time.now)
         stop = Background::Stop.new
         @lock.synchronize do
           @list.unshift(action)

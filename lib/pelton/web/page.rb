@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "uri"
+require_relative "../reports/summary"
 require_relative "../runtime/clock"
 require_relative "../version"
 require_relative "html"
@@ -117,6 +118,15 @@ module Pelton
         (page - 1).clamp(0, [(rows.size - 1) / MOST, 0].max) * MOST
       end
 
+      # What the menu says beside a page, of what is known anyway: {"/groups" => [3, "with lag"]}.
+      def menu_counts
+        found = {}
+        found["/groups"] = [now.groups.each_key.count { |id| now.lag(id).to_i.positive? }, "with lag"] if now
+        found["/processes"] = [Reports::Summary.new(web.reports.known, now: Clock.wall).live.size, "running"]
+        found["/errors"] = [web.reports.failures.size, "in an hour"]
+        found.reject { |_, (count, _)| count.zero? }
+      end
+
       # A word in a frame. kind: :good, :bad, :warn or :plain.
       def badge(text, kind = :plain) = Html.tag(:span, text, class: "badge #{kind}")
 
@@ -134,7 +144,7 @@ module Pelton
       # What actions on this topic or process do or did: the latest ones.
       def actions_list(topic, most = 3)
         rows = web.actions.list(topic).first(most).map do |one|
-          progress = "#{plural(one.done, "letter")} so far " if one.done.positive?
+          progress = "#{plural(one.done, one.noun)} so far " if one.done.positive?
           state = one.result ? "#{one.result}." : "#{progress}…"
           Html.tag(:p, "#{one.text}: #{state}", class: "notice #{one.failed ? "bad" : "good"}", role: "status")
         end

@@ -75,6 +75,10 @@ module Pelton
         end
       end
 
+      # The same, of what is read already: neither waits nor reads.
+      #: () -> Array[Reports::Report]
+      def known = @lock.synchronize { @latest.values }
+
       # Messages per second that a process did (:in) and sent (:out), its :errors per second, :lag and memory (:rss).
       #: (Symbol, String) -> Series
       def series(kind, id) = @lock.synchronize { @series[[kind, id]].dup } || Series::EMPTY

@@ -39,6 +39,8 @@
       const next = live.querySelectorAll("a, button, [tabindex]")[index];
       if (next) next.focus({ preventScroll: true });
     }
+    const counts = page.querySelectorAll("nav .count");
+    document.querySelectorAll("nav .count").forEach((one, at) => one.replaceChildren(...counts[at].childNodes));
     document.getElementById("updated").replaceChildren(...page.getElementById("updated").childNodes);
   };
   const again = () => refresh().catch(() => {}).finally(() => setTimeout(again, 5000));

@@ -17,7 +17,9 @@ module Pelton
         LIMIT = 50
         # Characters of a payload in the list.
         SHORT = 200
-        private_constant :LIMIT, :SHORT
+        # And of an unfolded one; its own page has more.
+        LONG = 5_000
+        private_constant :LIMIT, :SHORT, :LONG
 
         private
 
@@ -70,10 +72,18 @@ module Pelton
           last.offset + 1 if request[:offset] && last && found.messages.size == LIMIT
         end
 
-        def short_payload(message)
+        # The beginning of the payload, which unfolds into all of it and the headers.
+        def unfolding(message)
           text = payload_text(message, @reading.format)
-          text.size > SHORT ? "#{text[0, SHORT]}…" : text
+          rows = header_rows(message.raw_headers)
+          whole = cut(payload_text(message, @reading.format, pretty: true), LONG)
+          parts = [tag(:summary, tag(:code, cut(text, SHORT))),
+                   tag(:pre, whole, tabindex: 0),
+                   *(headers_table(rows) unless rows.empty?), message_link("The whole message", message)]
+          tag(:details, Html.join(parts))
         end
+
+        def cut(text, most) = text.size > most ? "#{text[0, most]}…" : text
       end
 
       # One message.

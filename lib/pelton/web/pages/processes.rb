@@ -51,8 +51,13 @@ module Pelton
 
       # All processes that reported within the last hour.
       class Processes < Reported
+        # What each command to all of them does.
+        EFFECTS = { "quiet" => "They start no new job. Running jobs finish, and they keep their partitions.",
+                    "resume" => "They start jobs again.",
+                    "stop" => "They finish their running jobs, leave their groups and end. The parent of " \
+                              "pelton server --processes starts new ones." }.freeze
         ORDER = Hash.new(1).update("silent" => 0, "stopped" => 2).freeze
-        private_constant :ORDER
+        private_constant :EFFECTS, :ORDER
 
         private
 
@@ -61,6 +66,12 @@ module Pelton
         def live = @live ||= summary.live
         def sum(&block) = live.sum(&block)
         def partitions = @partitions ||= summary.partitions
+
+        # [["quiet", how many it reaches, what it does], …]: those that reach one.
+        def commands
+          @commands ||= EFFECTS.map { |action, effect| [action, web.actions.reached(action).size, effect] }
+                               .select { |_, count, _| count.positive? }
+        end
 
         # [[Report, row of Summary], …]: silent ones first, those that stopped last.
         def rows
