@@ -34,9 +34,9 @@ def await_report(app)
 end
 
 # % of a core of a server at rest, and of these of its thread that reports, in a process of its own.
-def shares(settings)
+def shares(topic, settings)
   Bench.forked do
-    served = Served.new(Cluster.topic(PARTITIONS), **settings) { nil }
+    served = Served.new(topic, **settings) { nil }
     served.run(assigned: PARTITIONS) do
       await_report(served.app)
       before = used
@@ -75,6 +75,6 @@ Bench.measure("reports", warm_up: false) do |bench|
   topics = %i[report_topic command_topic].to_h { |setting| [setting, Cluster.topic(1)] }
   orders = Orders.new(bytes: 1000, description: 175)
   full = Cluster.filled(COUNT, PARTITIONS) { orders.next }
-  compare(bench, "at rest", SHARE, topics) { |settings| shares(settings) }
+  compare(bench, "at rest", SHARE, topics) { |settings| shares(Cluster.topic(PARTITIONS), settings) }
   compare(bench, "under load", COST, topics) { |settings| costs(full, { report_interval: OFTEN, **settings }) }
 end
