@@ -86,9 +86,15 @@ module Pelton
       { jobs: :jobs, threads: :threads, native_threads: :native_threads }.each do |name, key|
         stats[key].to_h.each { |label, number| @families[name].set([label], number) }
       end
+      memory(stats[:memory] || { decoded: Native.decoding_memory })
       @families[:open_descriptors].set([], stats[:descriptors])
       @families[:resident_memory_bytes].set([], ResourceMonitor.resident)
       @families[:server_running].set([], @app.server&.running? ? 1 : 0)
+    end
+
+    # parts: {decoded: bytes, …}. The budget and the resident memory are not parts of the native memory.
+    def memory(parts)
+      parts.except(:budget, :resident).each { |part, bytes| @families[:native_memory_bytes].set([part], bytes) }
     end
 
     def partitions(stats)

@@ -179,6 +179,17 @@ class MetricsTest < Minitest::Test
     assert_empty lines("pelton_open_descriptors")
   end
 
+  def test_each_part_of_the_native_memory_has_a_series
+    metrics
+    decoded = Pelton::Native.decoding_memory
+    assert_equal ["pelton_native_memory_bytes{part=\"decoded\"} #{decoded}"],
+                 lines("pelton_native_memory_bytes").grep(/decoded/)
+    stats = { **app.stats, memory: { budget: 9, resident: 8, batches: 4, decoded: 3 } }
+    app.define_singleton_method(:stats) { stats }
+    assert_equal ["pelton_native_memory_bytes{part=\"batches\"} 4", "pelton_native_memory_bytes{part=\"decoded\"} 3"],
+                 lines("pelton_native_memory_bytes").sort
+  end
+
   def test_partitions_beyond_the_limit_have_no_age_either
     metrics(partitions: 2)
     5.times { |number| consumed(partition: number) }

@@ -54,6 +54,7 @@ module Pelton
         threads: [:gauge, "Ruby threads by kind.", %i[kind]],
         native_threads: [:gauge, "Native threads by name.", %i[name]],
         open_descriptors: [:gauge, "Open file descriptors."],
+        native_memory_bytes: [:gauge, "Native memory by what it holds.", %i[part]],
         resident_memory_bytes: [:gauge, "Resident memory of the process."],
         server_running: [:gauge, "1 while the server runs, 0 otherwise."],
         broker_up: [:gauge, "1 if the client is connected to the broker.", %i[client broker]],
