@@ -45,6 +45,7 @@ Scenario.run do
     Pelton.config.job_topic_prefix = #{prefix.inspect}
     Pelton.config.schedule_topic = "#{prefix}schedule"
     Pelton::CurrentAttributes.carry "Current", :tenant
+    Pelton.subscribe("active_job.performed") { |event| puts "ran \#{event[:job_class]} \#{event[:error].class}" }
     %w[schedule.loaded schedule.promoted].each do |name|
       Pelton.subscribe(name) { |event| puts "\#{Time.now} \#{name} \#{event.payload}" }
     end
@@ -115,6 +116,11 @@ Scenario.run do
     rows.("note IN ('a', 'b', 'c')").size == 30
   end
   %w[a b c].each { |key| equal((1..10).to_a, rows.("note = '#{key}'").map(&:first), "the order of #{key}") }
+
+  ["NoteJob NilClass", "NoteJob ZeroDivisionError", "NoteJob RuntimeError", "NoteJob ActiveJob::DeserializationError",
+   "KeyedJob NilClass"].each do |text|
+    eventually(30, -> { "an event: ran #{text}\n#{server.output}" }) { server.output.include?("ran #{text}\n") }
+  end
 
   # --- a recurring job runs once each time; jobs in a transaction of the database, and many jobs at once ---
 

@@ -15,6 +15,15 @@ require "pelton/web/http_server"
 missing = [Browser.missing, Axe.missing].compact
 exit 77 if missing.any? && puts("skipped: #{missing.join(", ")}").nil?
 
+# How far the layout moved after it was first painted, as Chromium measures it.
+SHIFTS = <<~JAVASCRIPT
+  const done = arguments[0];
+  let sum = 0;
+  const add = (list) => list.getEntries().forEach((one) => { sum += one.value; });
+  new PerformanceObserver(add).observe({ type: "layout-shift", buffered: true });
+  requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(sum), 0)));
+JAVASCRIPT
+
 Scenario.run do
   prefix = ENV["SCREENSHOTS"] ? "" : "#{unique("web")}."
   orders, payments, invoices, dead = %w[orders payments invoices orders.dead].map { |name| prefix + name }
@@ -99,12 +108,14 @@ Scenario.run do
                                                              mobile: false)
       paths.each do |path|
         browser.visit("#{address}#{path}")
-        browser.script("document.querySelectorAll('details').forEach((one) => { one.open = true; })") if dark
         problems.concat(browser.complaints.map { |text| "#{path}: #{text}" })
+        moved = browser.script_async(SHIFTS)
+        problems << "#{path} at #{size[0]} pixels: its layout shifts by #{moved}" if moved > 0.001
         images = browser.script("return document.images.length")
         problems << "#{path}: markup of a message became an element" if images.positive?
         wide = browser.script("return document.documentElement.scrollWidth")
         problems << "#{path} is #{wide} pixels wide, of #{size[0]}" if wide > size[0]
+        browser.script("document.querySelectorAll('details').forEach((one) => { one.open = true; })") if dark
         problems.concat(Axe.problems(browser).map { |text| "#{path} (#{dark ? "dark" : "light"}): #{text}" })
         ground = browser.script("return getComputedStyle(document.body).backgroundColor")
         problems << "#{path}: ground #{ground}" if ground != (dark ? "rgb(18, 23, 29)" : "rgb(255, 255, 255)")
@@ -187,6 +198,9 @@ Scenario.run do
         browser.script("return document.querySelector('#updated time').dateTime") != first
     end
     equal("A", browser.script("return document.activeElement.tagName"), "the focus stays")
+    browser.script("document.querySelector('main').prepend(Object.assign(document.createElement('h2'), " \
+                   "{ textContent: 'late' }))")
+    eventually(20, "a shift is measured") { browser.script_async(SHIFTS) > 0.001 }
     browser.click("#pause")
     equal("Resume", browser.script("return document.getElementById('pause').textContent"), "the button")
 

@@ -53,7 +53,7 @@ Scenario.run do
   equal([2.0], values.call("24h", :out), "what it sent")
   equal([50_000_000], values.call("24h", :rss, :process, "web:1:1"), "its memory")
   equal([], values.call("24h", :lag, :process, "web:2:1"), "a process that has stopped")
-  equal(97, web.trends.series("24h", :lag).points.size, "times of a day")
+  equal(96, web.trends.series("24h", :lag).points.size, "times of a day")
 
   read.call("7d")
   equal([74, 37], values.call("7d", :lag), "two processes, then one")

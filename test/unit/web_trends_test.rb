@@ -94,11 +94,11 @@ class WebTrendsTest < Minitest::Test
     at = last
     @at.update(at - 900 => [report(totals: TOTALS, at: at - 900.0)], at => [report(at: at.to_f)])
     complete
-    assert_equal [98, at, at - (97 * 900)], [@asked.first.size, @asked.first.last, @asked.first.first]
+    assert_equal [97, at, at - (96 * 900)], [@asked.first.size, @asked.first.last, @asked.first.first]
     assert_equal [10, 10], numbers("24h", :lag)
     trends.instance_variable_get(:@samples)["24h"].delete(at)
     complete
-    assert_equal [98, 2], @asked.map(&:size)
+    assert_equal [97, 2], @asked.map(&:size)
     assert_equal [10, 10], numbers("24h", :lag)
     complete
     assert_equal 2, @asked.size
@@ -106,7 +106,7 @@ class WebTrendsTest < Minitest::Test
 
   def test_a_week_has_a_time_each_hour
     complete("7d")
-    assert_equal [170, 3600], [@asked.first.size, @asked.first[1] - @asked.first[0]]
+    assert_equal [169, 3600], [@asked.first.size, @asked.first[1] - @asked.first[0]]
   end
 
   def test_a_sample_older_than_the_range_is_forgotten
@@ -115,7 +115,7 @@ class WebTrendsTest < Minitest::Test
     samples.replace({ 0 => sample([report], 0) }.merge(samples))
     trends.look("24h")
     refute samples.key?(0)
-    assert_equal 97, samples.size
+    assert_equal 96, samples.size
   end
 
   def test_a_failure_is_shown_and_tried_again_later
@@ -160,7 +160,7 @@ class WebTrendsTest < Minitest::Test
       times.drop(3).each { |time| each.call(time, []) } unless stop.stop?
     end
     @web.instance_variable_set(:@trends, trends)
-    eventually(20, "three times") { get("/", { range: "7d" }).text.include?("Being read: 2 of 169 times.") }
+    eventually(20, "three times") { get("/", { range: "7d" }).text.include?("Being read: 2 of 168 times.") }
     gate.close
     complete("7d")
     assert_match(/No process reported within this time to the topic pelton\.reports/, get("/", { range: "7d" }).text)

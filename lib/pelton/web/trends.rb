@@ -78,7 +78,7 @@ module Pelton
       def times(name)
         step = RANGES.fetch(name).step
         last = @clock.call.to_i / step * step
-        (last - RANGES.fetch(name).span).step(last, step).to_a
+        (last - RANGES.fetch(name).span + step).step(last, step).to_a
       end
 
       # Under @lock. One thread reads; another range has to wait for it. A forked child has none, and starts one.
