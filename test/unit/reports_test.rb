@@ -267,9 +267,10 @@ class ReportsTest < Minitest::Test
     end
     { id: 1, at: "x", groups: "g", partitions: { "g" => { "t" => [["0", 1, "x"]] } },
       running: [{ group: 1 }], errors: [1], commands: 1, settings: { "a" => 1 }, jobs: [], rates: { in: [] },
-      started_at: -1, interval: 1e300 }.each do |field, value|
+      started_at: -1, interval: 1e300, rss: 10**400, job_classes: {} }.each do |field, value|
       assert_nil parse(field => value), "#{field}: #{value.inspect}"
     end
+    assert_nil parse(partitions: { "g" => { "t" => [[0, 10**400, "idle"]] } })
     # JSON's 1e999 is infinite.
     { "out\":0": "out\":1e999", "\"g\":1.5": "\"g\":-1e999", "at\":1.0": "at\":1e999" }.each do |old, new|
       assert_nil Pelton::Reports::Report.parse(JSON.generate(VALID).sub(old.to_s, new.to_s)), new

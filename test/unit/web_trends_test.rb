@@ -88,6 +88,12 @@ class WebTrendsTest < Minitest::Test
     assert_equal [1500, 100], [found[[:lag]], found.count { |words, _| words.first(2) == %i[lag process] }]
   end
 
+  def test_numbers_of_a_thousand_groups_are_kept_and_all_are_in_the_sum
+    rows = Array.new(3000) { |number| ["group-#{number}", { "t" => [[0, 1, "idle"]] }] }.to_h
+    found = sample([report(partitions: rows)], 0).values
+    assert_equal [3000, 1000], [found[[:lag]], found.count { |(_, kind, _), _| kind == :group }]
+  end
+
   # --- a range ------------------------------------------------------------------------------------------------------
 
   def test_a_day_is_read_once_and_later_only_what_is_missing

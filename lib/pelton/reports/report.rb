@@ -49,7 +49,8 @@ module Pelton
                  process: NUMBER, name: String, pelton: String, ruby: String, state: String,
                  commands: WORDS,
                  settings: ->(v) { hash?(v) { |text| text.is_a?(String) } },
-                 groups: ->(v) { list?(v, String) }, threads: Integer, rss: NUMBER, workers: Integer,
+                 groups: ->(v) { list?(v, String) }, threads: Integer, workers: Integer,
+                 rss: ->(v) { v.nil? || kind?(v, COUNT) },
                  jobs: ->(v) { shaped?(v, running: Integer, waiting: Integer, aside: Integer) },
                  rates: ->(v) { shaped?(v, out: RATE, errors: RATE) && hash?(v[:in], &RATE) },
                  totals: ->(v) { v.nil? || (shaped?(v, out: COUNT, errors: COUNT) && hash?(v[:in], &COUNT)) },
@@ -104,7 +105,13 @@ module Pelton
         end
 
         def hash?(value, &each) = value.is_a?(Hash) && value.each_value.all?(&each)
-        def rows?(rows) = rows.is_a?(Array) && rows.all? { |row| row in [Integer, Integer | nil, String] }
+
+        # A lag may be negative for a moment. A larger number cannot be drawn.
+        def rows?(rows)
+          rows.is_a?(Array) && rows.all? do |row|
+            row in [Integer, Integer | nil => lag, String] and RATE.call(lag.to_i)
+          end
+        end
       end
 
       FIELDS.each_key { |name| define_method(name) { @facts[name] } }

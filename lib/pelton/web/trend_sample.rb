@@ -5,9 +5,10 @@ module Pelton
     # What processes reported at one time, as numbers: see Trends#series for their names. Rates are means since the
     # sample before, from what processes have counted, so that no peak between two samples is lost.
     class TrendSample
-      # Processes of which numbers are kept; all of them are in the sums.
+      # Processes of which numbers are kept, and numbers of groups. All of them are in the sums.
       PROCESSES = 100
-      private_constant :PROCESSES
+      GROUPS = 1_000
+      private_constant :PROCESSES, :GROUPS
 
       # {[:lag] => 12, [:in, :group, "billing"] => 4.5, …}
       attr_reader :values
@@ -36,7 +37,7 @@ module Pelton
       # kept: also under the name of the process.
       def add(report, kept)
         groups = groups(report)
-        groups.each { |words, value| @values[words] += value }
+        groups.each { |words, value| add_group(words, value) }
         sum = ->(kind) { groups.sum { |(one, *), value| one == kind ? value : 0 } }
         facts = { in: sum.call(:in), out: rate(report, report.rates[:out]) { |all| all[:out] },
                   errors: rate(report, report.rates[:errors]) { |all| all[:errors] } }
@@ -45,6 +46,10 @@ module Pelton
           @values[[kind]] += value
           @values[[kind, :process, report.id]] = value if kept
         end
+      end
+
+      def add_group(words, value)
+        @values[words] += value if @values.key?(words) || @values.size < GROUPS
       end
 
       # {[:in, :group, "billing"] => 4.5, [:lag, :group, "billing"] => 12}
