@@ -26,6 +26,16 @@ module Pelton
     #: () -> App
     attr_accessor :app
 
+    # The version of librdkafka that does the work. The build chooses it with PELTON_LIBRDKAFKA.
+    #   Pelton.librdkafka_version # => "2.12.1"
+    #: () -> String
+    def librdkafka_version = Native.librdkafka_version
+
+    # What this librdkafka can do, in its own words ("builtin.features"). The build may add "sasl_gssapi" and "oidc".
+    #   Pelton.librdkafka_features.include?("oidc") # => false
+    #: () -> Array[String]
+    def librdkafka_features = Native.librdkafka_features
+
     # Sets settings of the default app; see App#configure.
     #   Pelton.configure { |config| config.group_id = "billing" }
     #: () { (Config) -> void } -> App

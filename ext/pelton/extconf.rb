@@ -7,6 +7,8 @@
 # First it looks for all that the build needs, because cargo says only after minutes, and obscurely, what is missing.
 
 require "rbconfig"
+require "shellwords"
+require_relative "librdkafka"
 
 # What the build needs and this machine lacks, a sentence each.
 module Requirements
@@ -19,8 +21,9 @@ module Requirements
   ].freeze
 
   class << self
-    def missing
-      [cargo, libclang, headers, compiler, tool("make", "compiles OpenSSL"), tool("perl", "configures OpenSSL")].compact
+    def missing(librdkafka)
+      [cargo, libclang, headers, compiler, tool("make", "runs this build"),
+       (tool("perl", "configures OpenSSL") unless librdkafka.system?), *librdkafka.problems].compact
     end
 
     private
@@ -70,11 +73,13 @@ module Requirements
   end
 end
 
-missing = Requirements.missing
+librdkafka = Librdkafka.new
+missing = Requirements.missing(librdkafka)
 unless missing.empty?
   abort ["Pelton compiles a Rust extension, and this machine lacks what that needs:", *missing].join("\n  - ")
 end
 
+arguments = librdkafka.arguments(Dir.pwd).map { |argument| " #{argument.shellescape.gsub("$", "$$")}" }.join
 abi = RUBY_VERSION[/\A\d+\.\d+/]
 suffix = RbConfig::CONFIG["host_os"].match?(/darwin/) ? "dylib" : "so"
 
@@ -89,15 +94,15 @@ File.write("Makefile", <<~MAKE)
   export CARGO_PROFILE_RELEASE_STRIP = symbols
 
   all:
-  \tRUBY="$(ruby)" cargo build --release --locked -p pelton --manifest-path "$(source)/Cargo.toml" --target-dir "$(target)"
+  \tRUBY="$(ruby)" cargo build --release --locked -p pelton --manifest-path "$(source)/Cargo.toml" --target-dir "$(target)"#{arguments}
 
   install: all
   \tmkdir -p "$(to)"
   \tcp "$(target)/release/libpelton.#{suffix}" "$(to)/pelton.#{RbConfig::CONFIG["DLEXT"]}"
-  \trm -rf "$(CURDIR)/target"
+  \trm -rf "$(CURDIR)/target" "$(CURDIR)"/rdkafka-sys-*
 
   clean:
-  \trm -rf "$(CURDIR)/target"
+  \trm -rf "$(CURDIR)/target" "$(CURDIR)"/rdkafka-sys-*
 
   .PHONY: all install clean
 MAKE

@@ -13,13 +13,17 @@ class DoctorTest < Minitest::Test
   class Native
     attr_reader :asked
     attr_accessor :topics
+    attr_writer :shared
 
     def initialize
       @asked = []
       @topics = {}
+      @shared = false
     end
 
     def librdkafka_version = "2.12.1"
+    def librdkafka_features = %w[ssl oidc]
+    def librdkafka_shared? = @shared
     def check_options(_options) = nil
     def knows_pattern?(regexp) = !regexp.source.include?("(?=")
 
@@ -60,10 +64,17 @@ class DoctorTest < Minitest::Test
     facts = examine.facts
     assert_equal Pelton::VERSION, facts["versions"]["pelton"]
     assert_equal "2.12.1", facts["versions"]["librdkafka"]
+    assert_equal "ssl, oidc", facts["versions"]["features"]
     assert_includes facts["versions"]["native library"], "ABI #{RUBY_VERSION[/\d+\.\d+/]}"
     assert_equal RUBY_DESCRIPTION, facts["versions"]["ruby"]
     assert_operator facts["machine"]["cores"], :>=, 1
     assert_equal "256 MB", facts["decoding"]["memory"]
+  end
+
+  def test_a_librdkafka_of_the_system_lacks_the_limit_of_gzip
+    refute_found "librdkafka"
+    @native.shared = true
+    assert_found :note, "librdkafka", /not limit what a gzip batch becomes/
   end
 
   def test_no_routes_are_a_note_and_wrong_ones_an_error

@@ -32,6 +32,7 @@ class ExtconfTest < Minitest::Test
   def test_a_machine_without_anything_gets_a_line_for_each_thing_it_lacks
     Dir.mktmpdir do |folder|
       File.write("#{folder}/bare.rb", <<~RUBY)
+        %w[fileutils open3 shellwords].each { |name| require name } # RubyGems looks for files, too
         Dir.define_singleton_method(:glob) { |*| [] }
         RbConfig::CONFIG["rubyhdrdir"] = "/nowhere"
       RUBY
@@ -52,6 +53,26 @@ class ExtconfTest < Minitest::Test
 
       refute_predicate status, :success?
       assert_match(/\A.*\n  - cargo is 1\.70\.0: install Rust 1\.\d+ or newer.*\n\z/, output)
+    end
+  end
+
+  def test_the_choice_of_librdkafka_reaches_cargo
+    in_gem do |folder|
+      File.write("#{folder}/bin/pkg-config", "#!/bin/sh\necho 99.0.0\n")
+      File.chmod(0o755, "#{folder}/bin/pkg-config")
+      assert_equal ["library\n"], installed(folder, "PELTON_LIBRDKAFKA" => "system")
+      assert_match(/^\t.* cargo build .* --no-default-features --features system$/, File.read("#{folder}/Makefile"))
+    end
+  end
+
+  def test_a_librdkafka_that_is_not_there_is_refused_before_anything_is_compiled
+    in_gem do |folder|
+      env = { "PATH" => "#{folder}/bin:#{ENV.fetch("PATH")}", "PELTON_LIBRDKAFKA" => "bundeld" }
+      output, status = refused(env: env, folder: folder)
+
+      refute_predicate status, :success?
+      assert_match(/\A.*\n  - PELTON_LIBRDKAFKA="bundeld": there is no such folder\. .*\n\z/, output)
+      refute_path_exists "#{folder}/Makefile"
     end
   end
 

@@ -12,9 +12,9 @@ const AUTHORITIES: [(&str, &[&str]); 2] = [
     ("ssl.ca.location", &["ssl.ca.location", "ssl.ca.pem", "ssl_ca", "ssl.ca.certificate.stores"]),
     ("https.ca.location", &["https.ca.location", "https.ca.pem"]),
 ];
-/// librdkafka fetches tokens itself (OIDC) only where it is built with libcurl, which this one is not.
+/// librdkafka fetches tokens itself (OIDC) only where it is built with libcurl.
 const OIDC: &str = "this build of librdkafka has no OIDC (it is built without libcurl): set config.oauth to a callable \
-                    that fetches the token, and leave out the options of OIDC";
+                    that fetches the token, and leave out the options of OIDC; or build Pelton with PELTON_FEATURES=oidc";
 /// Environment variables that name OpenSSL's certificates.
 const OPENSSL_PLACES: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
 
@@ -52,7 +52,8 @@ pub(crate) fn refused(reason: String) -> Error {
 }
 
 fn explain(key: &str, value: &str, reason: &str) -> Error {
-    if (key == "sasl.oauthbearer.method" && value.eq_ignore_ascii_case("oidc")) || reason.contains("OAuth/OIDC depends")
+    if (key == "sasl.oauthbearer.method" && value.eq_ignore_ascii_case("oidc"))
+        || reason.contains("on libcurl and OpenSSL")
     {
         return Error::Config { key: key.into(), value: Some(value.into()), reason: OIDC.into() };
     }
@@ -121,6 +122,8 @@ mod tests {
             ("sasl.oauthbearer.method", "OIDC"),
             ("sasl.oauthbearer.client.id", "me"),
             ("sasl.oauthbearer.token.endpoint.url", "https://x"),
+            ("https.ca.location", "/x.pem"),
+            ("https.ca.pem", "-----BEGIN"),
         ];
         for (key, value) in options {
             assert!(refused(key, value).contains("set config.oauth"), "{key}");

@@ -26,6 +26,8 @@ const GRACE: Duration = Duration::from_secs(1);
 
 pub fn define(_: &Ruby, native: RModule) -> Result<(), Error> {
     native.define_singleton_method("librdkafka_version", function!(librdkafka_version, 0))?;
+    native.define_singleton_method("librdkafka_features", function!(librdkafka_features, 0))?;
+    native.define_singleton_method("librdkafka_shared?", function!(rd::library_is_shared, 0))?;
     native.define_singleton_method("threads", function!(threads, 0))?;
     native.define_singleton_method("decoding_threads=", function!(set_decoding_threads, 1))?;
     native.define_singleton_method("decoding_memory=", function!(set_decoding_memory, 1))?;
@@ -77,6 +79,10 @@ fn effective_options(ruby: &Ruby, kind: Symbol, options: RHash) -> Result<RHash,
 
 fn librdkafka_version() -> String {
     rd::library_version()
+}
+
+fn librdkafka_features() -> Vec<String> {
+    rd::library_features().split(',').map(Into::into).collect()
 }
 
 fn threads(ruby: &Ruby) -> Result<RHash, Error> {

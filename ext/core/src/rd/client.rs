@@ -52,6 +52,16 @@ pub fn library_version() -> String {
     text(unsafe { sys::rd_kafka_version_str() })
 }
 
+/// What librdkafka was built with: `"gzip,snappy,ssl"`.
+pub fn library_features() -> String {
+    Conf::new().get("builtin.features").unwrap_or_default()
+}
+
+/// Whether librdkafka is a library of the system; otherwise it is a part of ours.
+pub fn library_is_shared() -> bool {
+    cfg!(feature = "system")
+}
+
 const NO_ERROR: i32 = 0;
 
 impl Client {

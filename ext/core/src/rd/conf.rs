@@ -1,8 +1,7 @@
 //! `rd_kafka_conf_t`: librdkafka's option names and values pass through untouched.
 
-use super::{ClientKind, ffi, resolver, sys, text};
+use super::{ClientKind, ffi, openssl, resolver, sys, text};
 use std::ffi::{CString, c_char, c_int, c_void};
-use std::sync::Once;
 
 /// A row of librdkafka's own table of options.
 #[derive(Debug, Clone)]
@@ -47,7 +46,7 @@ impl Default for Conf {
 
 impl Conf {
     pub fn new() -> Self {
-        keep_openssl_at_exit();
+        openssl::keep_at_exit();
         // SAFETY: no preconditions; never null. The callbacks are our own functions, which need no opaque.
         unsafe {
             let raw = sys::rd_kafka_conf_new();
@@ -168,20 +167,8 @@ unsafe extern "C" fn hang_up(socket: c_int, _opaque: *mut c_void) -> c_int {
     }
 }
 
-/// Initializes OpenSSL without its exit handler. That handler frees OpenSSL's globals while the threads of clients that
-/// are still open use them, which crashes the process at its exit. Has to come before librdkafka initializes OpenSSL.
-fn keep_openssl_at_exit() {
-    const NO_ATEXIT: u64 = 0x0008_0000; // OPENSSL_INIT_NO_ATEXIT
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        // SAFETY: thread-safe, without preconditions; null: default settings. librdkafka links the same OpenSSL statically.
-        unsafe { OPENSSL_init_crypto(NO_ATEXIT, std::ptr::null()) };
-    });
-}
-
 unsafe extern "C" {
     fn open_memstream(buffer: *mut *mut c_char, size: *mut usize) -> *mut libc::FILE;
-    fn OPENSSL_init_crypto(options: u64, settings: *const c_void) -> c_int;
 }
 
 /// `linger.ms | P | 0 .. 900000 | 5 | high | Delay in …`

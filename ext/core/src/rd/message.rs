@@ -3,6 +3,7 @@
 use super::{Origin, ffi, sys};
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
+use std::sync::LazyLock;
 
 /// A reusable buffer of fetched messages. Clearing or dropping it returns them to librdkafka, which must happen before
 /// their client ends.
@@ -79,8 +80,8 @@ impl Drop for Fetched {
 // SAFETY: a fetched message has no thread affinity.
 unsafe impl Send for Fetched {}
 
-/// The head of librdkafka's private `rd_kafka_msg_t` (rdkafka_msg.h), in the one version that we build with. The test
-/// of headers (tests/round_trip.rs) checks it too.
+/// The head of librdkafka's private `rd_kafka_msg_t` (rdkafka_msg.h), in the versions of `KNOWN`. The test of headers
+/// (tests/round_trip.rs) checks it too.
 #[repr(C)]
 struct PrivateMessage {
     public: sys::rd_kafka_message_t,
@@ -96,7 +97,12 @@ struct PrivateMessage {
     raw: *const u8,
 }
 
-const _: () = assert!(sys::RD_KAFKA_VERSION == 0x020c_01ff, "look at rd_kafka_msg_t again");
+/// Versions whose `rd_kafka_msg_t` somebody looked at: 2.12.1, 2.15.1.
+const KNOWN: [i32; 2] = [0x020c_01ff, 0x020f_01ff];
+const _: () = assert!(sys::RD_KAFKA_VERSION == KNOWN[0], "look at rd_kafka_msg_t again");
+
+// SAFETY: no preconditions.
+static IS_KNOWN: LazyLock<bool> = LazyLock::new(|| KNOWN.contains(&unsafe { sys::rd_kafka_version() }));
 
 #[derive(Clone, Copy)]
 pub struct FetchedMessage<'a> {
@@ -153,9 +159,12 @@ impl<'a> FetchedMessage<'a> {
         unsafe { sys::rd_kafka_message_leader_epoch(self.raw) }
     }
 
-    /// Whether there are no headers, without parsing them: librdkafka's own call builds and frees a buffer to read a
-    /// zero (120 ns a message).
+    /// Whether there surely are no headers, without parsing them: librdkafka's own call builds and frees a buffer to read
+    /// a zero (120 ns a message).
     fn is_headless(self) -> bool {
+        if !*IS_KNOWN {
+            return false;
+        }
         let message = self.raw.cast::<PrivateMessage>();
         // SAFETY: every `rd_kafka_message_t` of a consumer is the first field of an `rd_kafka_msg_t`. `raw_len` bytes
         // follow; the first is the varint of the number of headers.

@@ -15,6 +15,7 @@ mod main_thread;
 mod message;
 mod mock;
 mod opaque;
+mod openssl;
 mod partitioner;
 mod process;
 mod queue;
@@ -25,7 +26,7 @@ mod transaction;
 mod wakeup;
 
 pub use admin::{Acl, Answer, NewTopic, Places, Request, Resource};
-pub use client::{Client, ClientKind, library_version};
+pub use client::{Client, ClientKind, library_features, library_is_shared, library_version};
 pub use commit::Commit;
 pub use conf::{Conf, Property};
 pub use event::Event;

@@ -20,10 +20,6 @@ module Pelton
         option :timeout, "--timeout SECONDS", "wait this long for brokers", type: Float, default: 10
         connects
 
-        # The option of librdkafka that lists what it was built with.
-        FEATURES = "builtin.features"
-        private_constant :FEATURES
-
         private
 
         def run
@@ -35,9 +31,8 @@ module Pelton
         end
 
         def versions
-          features = Native.effective_options(:producer, {})[FEATURES].to_s
-          { pelton: VERSION, librdkafka: Native.librdkafka_version, features: features.split(","), ruby: RUBY_VERSION,
-            platform: RUBY_PLATFORM }
+          { pelton: VERSION, librdkafka: Native.librdkafka_version, features: Native.librdkafka_features,
+            ruby: RUBY_VERSION, platform: RUBY_PLATFORM }
         end
 
         def connection_facts(config)

@@ -58,6 +58,7 @@ module Pelton
           report.add("versions", versions)
           report.add("machine", machine)
           report.add("decoding", decoding)
+          check_librdkafka(report)
           check_ruby(report)
           check_collector(report)
           check_sizes(report)
@@ -68,6 +69,7 @@ module Pelton
         def versions
           abi = RbConfig::CONFIG.values_at("MAJOR", "MINOR").join(".")
           { "pelton" => VERSION, "librdkafka" => @native.librdkafka_version,
+            "features" => @native.librdkafka_features.join(", "),
             "native library" => "lib/pelton/#{abi}/pelton.#{RbConfig::CONFIG["DLEXT"]} (ABI #{abi})",
             "ruby" => RUBY_DESCRIPTION, "yjit" => yjit, "ffi" => ffi&.to_s || "not loaded" }
         end
@@ -94,6 +96,13 @@ module Pelton
 
         def ractors? = Parallel::RactorWorker.available?
         def threads = @config.decoding_threads || [@cores - 1, 1].max
+
+        def check_librdkafka(report)
+          return unless @native.librdkafka_shared?
+
+          report.note("librdkafka", "is the system's (PELTON_LIBRDKAFKA=system). There, receive.message.max.bytes " \
+                                    "does not limit what a gzip batch becomes: 1 MB may become 1 GB")
+        end
 
         def check_ruby(report)
           if ffi && ffi < Gem::Version.new(SAFE_FFI)
