@@ -47,7 +47,10 @@ fn build_within<'a>(options: impl IntoIterator<Item = (&'a str, &'a str)>, named
 }
 
 /// What `rd_kafka_new` says of options that do not go together, or of a key or certificate that can't be read.
-pub(crate) fn refused(reason: String) -> Error {
+pub(crate) fn refused(mut reason: String) -> Error {
+    if reason.contains("No provider for SASL mechanism GSSAPI") {
+        reason.push_str("; build Pelton with PELTON_FEATURES=gssapi");
+    }
     Error::Config { key: "kafka".into(), value: None, reason }
 }
 
