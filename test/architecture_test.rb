@@ -16,7 +16,8 @@ class ArchitectureTest < Minitest::Test
     "R2" => %w[producer producer/* producer_pool poller subscription subscription/* iterator iterator/* admin admin/*
                embedded_cluster dead_letters dead_letters/* schedule schedule/*],
     "R3" => %w[consumer routing/* consuming/**/* ractor_pool decoding/parallel/* topics topics/*],
-    "R4" => %w[app app/* liveness server/* reports reports/* cli/**/* outbox outbox/* inbox inbox/* web web/**/*],
+    "R4" => %w[app app/* liveness server/* reports reports/* cli/**/* outbox outbox/* inbox inbox/* offsets/*
+               web web/**/*],
     "face" => %w[../pelton],
     "R5" => %w[tracing tracing/*
                metrics metrics/* reporters/* testing testing/**/* railtie railtie/* active_job active_job/*

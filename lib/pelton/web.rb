@@ -11,7 +11,6 @@ require_relative "version"
 require_relative "web/access"
 require_relative "web/actions"
 require_relative "web/history"
-require_relative "web/markers"
 require_relative "web/pages/dead_letters"
 require_relative "web/pages/errors"
 require_relative "web/pages/groups"
@@ -70,7 +69,7 @@ module Pelton
       @app = app
       @access = Access.new(user: user, password: password, allow_remote: allow_remote)
       @actions = Actions.new(self, actions)
-      markers = Markers.new { |ranges| Markers.read(self.app, ranges) }
+      markers = Offsets::Markers.new { |ranges| Offsets::Markers.read(self.app, ranges) }
       @history = History.new(markers: markers) { self.app.admin }
       @reports = ReportHistory.new { |options, each| self.app.each(report_topic, **options, &each) }
       @trends = Trends.new do |times, stop, &each|

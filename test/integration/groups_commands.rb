@@ -85,6 +85,12 @@ def without_members(group, name, start)
   check(groups("lag", "#{group}-cop", code: 1).include?("unknown group"), "a misspelled group")
   groups("reset", other, "--to", "end", "--topic", name, "--create", "--apply")
   equal([0, 0, 0], lags(other), "a new group")
+  writer = app(kafka: { "transactional.id" => unique("writer") }).producer
+  writer.transaction { |tx| tx.produce_async(topic: name, partition: 2, payload: "x") }
+  eventually(20, "the message and the end of its transaction") { lags(other) == [0, 0, 2] }
+  groups("reset", other, "--shift", "1", "--topic", "#{name}:2", "--apply")
+  equal([0, 0, 0], lags(other), "the end of a transaction is no lag")
+  check(groups("lag", other).match?(/^#{other} +#{name} +2 +1 +2 +0$/), "commit and end stay as they are")
 end
 
 # In processes of their own: the broker from the environment and from a file, and Ctrl-C.

@@ -48,10 +48,14 @@ class TopFrameTest < Minitest::Test
     TEXT
   end
 
-  # The cluster's lacks partitions without a commit, and that of the processes, here 10, those without an owner.
-  def test_lag_of_a_group_is_the_larger_one_of_the_cluster_and_its_processes
-    lags = [{ "billing" => 99 }, { "billing" => 0 }, {}].map { |known| frame(report, lags: known).to_h[:groups] }
-    assert_equal [99, 10, 10], lags.flatten.map { |one| one[:lag] }
+  # The cluster's lags lack partitions without a commit, and those of the processes, here 7 and 3, those without an
+  # owner.
+  def test_lag_of_a_partition_is_the_clusters_or_else_that_of_its_process
+    lags = [{ ["orders", 0] => 0, ["orders", 1] => 2, ["bills", 0] => 90 }, { ["orders", 0] => 0 }, {}].map do |known|
+      data = frame(report, lags: { "billing" => known }).to_h
+      %i[groups processes partitions].map { |rows| data[rows].map { |one| one[:lag] } }
+    end
+    assert_equal [[[92], [2], [2]], [[3], [3], [3]], [[10], [10], [3]]], lags
   end
 
   def test_silent_and_stopped_processes_have_no_jobs

@@ -9,8 +9,10 @@ module Pelton
       # now: seconds since 1970.
       attr_reader :reports, :now
 
-      # reports: the latest of each process. lags: {"billing" => 12}, from the cluster. group: of this one only.
-      #: (Array[Report], now: Float, ?lags: Hash[String, Integer?], ?group: String?) -> void
+      # reports: the latest of each process. lags: {"billing" => {["orders", 0] => 12}}, from the cluster, which knows
+      # more than the reports: what other processes committed, and which offsets are no messages. group: of this one
+      # only.
+      #: (Array[Report], now: Float, ?lags: Hash[String, Hash[[String, Integer], Integer]], ?group: String?) -> void
       def initialize(reports, now:, lags: {}, group: nil)
         @reports = reports
         @now = now
@@ -24,9 +26,10 @@ module Pelton
         names = @group ? [@group] : @reports.flat_map(&:groups).uniq.sort
         names.map do |name|
           live = live(name)
-          # The cluster's lag lacks partitions without a commit, and that of processes those without an owner.
-          lag = [@lags[name], live.sum { |one| one.lag(name) }].compact.max
-          { group: name, processes: live.size, lag: lag,
+          # The cluster's lags lack partitions without a commit, the reports those without an owner.
+          lags = live.map { |one| lags(one, name).transform_keys { |_, *place| place } }
+          lags = lags.reduce({}, :merge).merge(@lags.fetch(name, {}))
+          { group: name, processes: live.size, lag: lags.each_value.sum,
             per_second: live.sum { |one| one.rate_in(name) }.round(1) }
         end
       end
@@ -38,7 +41,8 @@ module Pelton
           { process: one.process_name, name: one.name, state: one.silent?(@now) ? "silent" : one.state,
             up: (@now - one.started_at).round, busy: one.jobs[:running], workers: one.workers,
             waiting: one.jobs[:waiting], per_second: one.rate_in(@group).round(1), sent: one.rates[:out].round(1),
-            errors: one.rates[:errors].round(2), lag: one.lag(@group), rss: one.rss, threads: one.threads }
+            errors: one.rates[:errors].round(2), lag: lags(one, @group).each_value.sum, rss: one.rss,
+            threads: one.threads }
         end
       end
 
@@ -72,6 +76,7 @@ module Pelton
         live(@group).flat_map do |one|
           troubled = one.each_partition(@group).reject { |*, state| Report::WELL.include?(state) }
           troubled.map do |group, topic, number, lag, state|
+            lag = @lags.dig(group, [topic, number]) || lag
             { partition: "#{topic}/#{number}", group: group, state: state, lag: lag, process: one.process_name }
           end
         end
@@ -97,6 +102,13 @@ module Pelton
       end
 
       private
+
+      # {["billing", "orders", 0] => 12}: of the partitions of a process.
+      def lags(report, group)
+        report.each_partition(group).to_h do |id, topic, number, lag, _|
+          [[id, topic, number], @lags.dig(id, [topic, number]) || lag.to_i]
+        end
+      end
 
       def of_group?(row) = @group.nil? || row[:group] == @group
     end

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../background"
+require_relative "../offsets/markers"
 require_relative "../runtime/clock"
 require_relative "../runtime/threads"
 require_relative "observation"
@@ -22,7 +23,7 @@ module Pelton
       private_constant :LARGE, :COARSE, :CHANGES
 
       # admin: returns the admin client. markers: finds lags that are none.
-      #: (?interval: Numeric, ?markers: Markers?) { () -> Admin } -> void
+      #: (?interval: Numeric, ?markers: Offsets::Markers?) { () -> Admin } -> void
       def initialize(interval: INTERVAL, markers: nil, &admin)
         @admin = admin
         @markers = markers
@@ -75,7 +76,7 @@ module Pelton
       #: () -> void
       def look
         found = Observation.take(@admin.call, timeout: TIMEOUT)
-        found = @markers.leave_out(found, @observation) if @markers
+        found = without_markers(found) if @markers
         @lock.synchronize do
           remember(found)
           @error = nil
@@ -97,6 +98,13 @@ module Pelton
       end
 
       private
+
+      # The observation with 0 in place of lags that are none. A lag is read once it did not move since the last look.
+      def without_markers(now)
+        spans, before = [now, @observation].map { |one| one ? one.spans : [] }
+        none = @markers.among(spans, readable: spans & before)
+        none.empty? ? now : now.without(none)
+      end
 
       def reset
         @pid = Process.pid

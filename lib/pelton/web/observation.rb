@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-require_relative "../runtime/clock"
 require_relative "../errors"
+require_relative "../offsets/markers"
+require_relative "../runtime/clock"
 
 module Pelton
   class Web
@@ -58,6 +59,10 @@ module Pelton
         @owners = groups.transform_values { |group| owners_of(group) }
         freeze
       end
+
+      # The small lags of all groups, see Offsets::Markers: [[["orders", 0], commit, end], …].
+      #: () -> Array[[[String, Integer], Integer, Integer]]
+      def spans = commits.each_value.flat_map { |all| Offsets::Markers.spans(all, ends) }.uniq
 
       # The same, but no message waits in these partitions between the commit and the end: [[["orders", 0], 42, 43], …].
       #: (Array[[[String, Integer], Integer, Integer]]) -> Observation

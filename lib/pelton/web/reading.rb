@@ -2,8 +2,8 @@
 
 require_relative "../cli/messages/message_format"
 require_relative "../errors"
+require_relative "../offsets/scan"
 require_relative "../routing/condition"
-require_relative "scan"
 
 module Pelton
   class Web
@@ -87,8 +87,8 @@ module Pelton
 
       def read(ranges)
         decode, deserializer, key_deserializer = @format.options.values_at(:decode, :deserializer, :key_deserializer)
-        scan = Scan.new(@app, [@topic], where: @where, format: { decode: decode, deserializers: deserializer,
-                                                                 key_deserializers: key_deserializer })
+        scan = Offsets::Scan.new(@app, [@topic], where: @where, format: { decode: decode, deserializers: deserializer,
+                                                                          key_deserializers: key_deserializer })
         found = []
         early = scan.run(ranges, seconds: TIME) { |one| found << one }
         Found.new(found, ranges.each_value.sum(&:size), early.nil?)

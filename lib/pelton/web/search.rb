@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../errors"
-require_relative "scan"
+require_relative "../offsets/scan"
 
 module Pelton
   class Web
@@ -63,7 +63,7 @@ module Pelton
       end
 
       def read(ranges)
-        scan = Scan.new(@app, ranges.keys.map(&:first).uniq, where: @where)
+        scan = Offsets::Scan.new(@app, ranges.keys.map(&:first).uniq, where: @where)
         found = Found.new(messages: [], total: 0, offsets: ranges.each_value.sum(&:size))
         found.ended = scan.run(ranges, **@limits) { |one| add(found, one) }
         found.bytes = scan.bytes

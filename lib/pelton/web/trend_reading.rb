@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../reports"
-require_relative "scan"
+require_relative "../offsets/scan"
 
 module Pelton
   class Web
@@ -32,7 +32,7 @@ module Pelton
       def each(times, stop)
         places = @app.admin.topics(@topic, timeout: ASK).fetch(@topic).partitions.map { |one| [@topic, one.number] }
         ends = offsets(places, :end)
-        scan = Scan.new(@app, [@topic], kafka: KAFKA)
+        scan = Offsets::Scan.new(@app, [@topic], kafka: KAFKA)
         scan.keep do
           times.each do |time|
             break if stop.stop?

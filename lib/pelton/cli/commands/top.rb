@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-require_relative "../../reports"
 require_relative "../../runtime/threads"
 require_relative "../command"
+require_relative "../report_topic"
 require_relative "../top/frame"
 require_relative "../top/screen"
 require_relative "groups/group_positions"
@@ -30,7 +30,8 @@ module Pelton
         option :group, "-g", "--group NAME", "only this group"
         option :host, "--host NAME", "only processes of this host"
         option :pid, "--pid PID", "only the process with this id", type: Integer
-        option :topic, "--topic NAME", "the topic with the reports (default: config.report_topic, or #{Reports::TOPIC})"
+        include ReportTopic
+
         option :once, "--once", "print one frame, and end"
         option :timeout, "--timeout SECONDS", "wait this long for Kafka's answers", type: Float, default: 10
         connects
@@ -115,20 +116,25 @@ module Pelton
             [report.pid, nil].include?(pid)
         end
 
-        # Of one process, the lag is that of its partitions.
+        # {"billing" => {["orders", 0] => 12}}, from the cluster.
         def lags
-          return {} if options[:host] || options[:pid]
-
           groups = options[:group] ? [options[:group]] : @latest.each_value.flat_map(&:groups).uniq
-          positions = GroupPositions.new(admin, timeout: options[:timeout]).of(groups)
-          positions.transform_values { |all| all.each_value.filter_map(&:lag).sum }
+          @positions ||= GroupPositions.new(app, timeout: options[:timeout])
+          lags = @positions.of(groups).transform_values { |all| all.transform_values(&:lag).compact }
+          options[:host] || options[:pid] ? of_chosen(lags) : lags
         rescue KafkaError => e
           raise unless e.retriable?
 
           {}
         end
 
-        def topic = options[:topic] || Reports.topic(app.config)
+        # Of chosen processes, the lag is that of their partitions.
+        def of_chosen(lags)
+          lags.to_h do |id, all|
+            own = chosen_reports.flat_map { |one| one.each_partition(id).to_a }
+            [id, all.slice(*own.map { |_, topic, number,| [topic, number] })]
+          end
+        end
       end
     end
   end

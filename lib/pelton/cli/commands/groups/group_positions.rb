@@ -1,12 +1,14 @@
 # frozen_string_literal: true
 
 require_relative "../../../errors"
+require_relative "../../../offsets/markers"
 
 module Pelton
   class CLI
     module Commands
       # Where groups are in their partitions: committed offset, end and lag.
-      #   GroupPositions.new(admin, timeout: 30).of(["billing"]) # => {"billing" => {["orders", 0] => #<struct …>}}
+      # Between them may be only ends of transactions, which are no messages: then the lag is 0.
+      #   GroupPositions.new(app, timeout: 30).of(["billing"]) # => {"billing" => {["orders", 0] => #<struct …>}}
       class GroupPositions
         # committed, metadata: nil without a commit. end, lag: nil if the partition does not exist (any more).
         Position = Struct.new(:committed, :end, :lag, :metadata, keyword_init: true)
@@ -14,28 +16,42 @@ module Pelton
         UNKNOWN = %i[UNKNOWN_TOPIC_OR_PART _UNKNOWN_TOPIC _UNKNOWN_PARTITION _NOENT].freeze
         private_constant :UNKNOWN
 
-        # uncommitted: the end lies behind open transactions.
-        #: (Admin, timeout: Numeric, ?uncommitted: bool?) -> void
-        def initialize(admin, timeout:, uncommitted: false)
-          @admin = admin
+        # app: a connected one. uncommitted: the end lies behind open transactions.
+        #: (App, timeout: Numeric, ?uncommitted: bool?) -> void
+        def initialize(app, timeout:, uncommitted: false)
+          @admin = app.admin
           @timeout = timeout
           @uncommitted = uncommitted
+          @markers = Offsets::Markers.new { |ranges| Offsets::Markers.read(app, ranges) }
         end
 
-        # The partitions with a commit of these groups. others: more partitions, of each group.
+        # The partitions with a commit of these groups. others: more partitions, of each group. Called again, it reads
+        # only lags that did not move since.
         #: (Array[String], ?others: Array[[String, Integer]]) -> Hash[String, Hash[[String, Integer], Position]]
         def of(ids, others: [])
           commits = ids.to_h { |id| [id, @admin.group_commits(id, timeout: @timeout).compact] }
           ends = ends(commits.each_value.flat_map(&:keys) | others)
+          none = only_markers(commits, ends)
           commits.transform_values do |all|
-            (all.keys | others).sort.to_h { |partition| [partition, position(all[partition], ends[partition])] }
+            (all.keys | others).sort.to_h { |place| [place, position(place, all[place], ends[place], none)] }
           end
         end
 
         private
 
-        def position(commit, last)
-          lag = [last - commit.offset, 0].max if commit && last
+        # {[["orders", 0], commit, end] => true}
+        def only_markers(commits, ends)
+          offsets = commits.each_value.map { |all| all.transform_values(&:offset) }
+          spans = offsets.flat_map { |all| Offsets::Markers.spans(all, ends) }.uniq
+          readable = @before ? spans & @before : spans
+          @before = spans
+          @markers.among(spans, readable: readable, seconds: @timeout).to_h { |span| [span, true] }
+        end
+
+        def position(place, commit, last, none)
+          if commit && last
+            lag = none[[place, commit.offset, last]] ? 0 : [last - commit.offset, 0].max
+          end
           Position.new(committed: commit&.offset, end: last, lag: lag, metadata: commit&.metadata)
         end
 

@@ -16,10 +16,10 @@ module Pelton
 
         details <<~TEXT
           Counts the offsets between the committed offsets and the ends, only of partitions with a commit.
-          The end of a transaction uses an offset, too, so a group that is done may show a lag of 1 until
-          the next message. Without names it counts for all groups. --watch measures again and again, until
-          Ctrl-C: on a terminal it redraws the table, elsewhere it prints a table each time, with --json a
-          line.
+          The end of a transaction uses an offset, too. If only such ends follow the commit, the lag is 0;
+          Kafka's own tools count them. Without names it counts for all groups. --watch measures again and
+          again, until Ctrl-C: on a terminal it redraws the table, elsewhere it prints a table each time,
+          with --json a line.
         TEXT
         example "pelton groups lag billing"
         example "pelton groups lag billing --watch 5", "every 5 seconds, with the change per second"
@@ -54,8 +54,8 @@ module Pelton
 
         # nil if Kafka did not answer, while --watch goes on.
         def measure(before)
-          positions = GroupPositions.new(admin, timeout: timeout, uncommitted: options[:uncommitted])
-          groups = positions.of(ids(before)).transform_values do |all|
+          @positions ||= GroupPositions.new(connected_app, timeout: timeout, uncommitted: options[:uncommitted])
+          groups = @positions.of(ids(before)).transform_values do |all|
             all.select { |partition, _| topic?(*partition) }
           end
           check_topics(groups) unless before

@@ -48,7 +48,7 @@ module Pelton
         def lags(ids)
           return {} unless options[:lag]
 
-          GroupPositions.new(admin, timeout: timeout).of(ids).transform_values do |all|
+          GroupPositions.new(connected_app, timeout: timeout).of(ids).transform_values do |all|
             lags = all.each_value.filter_map(&:lag)
             lags.sum unless lags.empty?
           end

@@ -35,7 +35,7 @@ module Pelton
 
         def partitions(group)
           owners = group.members.flat_map { |one| one.partitions.map { |partition| [partition, one.client_id] } }.to_h
-          positions = GroupPositions.new(admin, timeout: timeout).of([group.id], others: owners.keys)
+          positions = GroupPositions.new(connected_app, timeout: timeout).of([group.id], others: owners.keys)
           positions.fetch(group.id).map do |(topic, number), position|
             { topic: topic, partition: number, **position.to_h, client: owners[[topic, number]] }
           end

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-require_relative "../../../reports"
 require_relative "../../../reports/command"
 require_relative "../../command"
+require_relative "../../report_topic"
 
 module Pelton
   class CLI
@@ -20,7 +20,8 @@ module Pelton
         private_constant :BACK, :ABOUT
 
         arguments "PROCESS..."
-        option :topic, "--topic NAME", "the topic with the reports (default: config.report_topic, or #{Reports::TOPIC})"
+        include ReportTopic
+
         option :timeout, "--timeout SECONDS", "wait this long for Kafka's answers", type: Float, default: 10
         connects
 
@@ -70,8 +71,6 @@ module Pelton
           end
           states
         end
-
-        def topic = options[:topic] || Reports.topic(app.config)
       end
     end
   end

@@ -1,12 +1,13 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
+require "minitest/mock"
 require "pelton/app"
 require "pelton/web"
 
-# Lags of the dashboard that are none, because only ends of transactions follow the commit. test/integration/web.rb
-# reads real ones.
-class WebMarkersTest < Minitest::Test
+# Lags that are none, because only ends of transactions follow the commit: those of the dashboard here, those of the
+# command line in groups_commands_test.rb. test/integration/web.rb reads real ones.
+class MarkersTest < Minitest::Test
   Web = Pelton::Web
   PLACE = ["orders", 0].freeze
 
@@ -14,11 +15,11 @@ class WebMarkersTest < Minitest::Test
     # What was read, and what the next reads find: {["orders", 0] => [offset of the last message, end of the log]}
     @reads = []
     @found = { PLACE => [nil, 43] }
-    @markers = Web.const_get(:Markers).new do |ranges|
+    markers = Pelton::Offsets::Markers.new do |ranges|
       @reads << ranges
       @found.is_a?(Exception) ? raise(@found) : @found
     end
-    @before = nil
+    @history = Web.const_get(:History).new(markers: markers) { :admin }
   end
 
   # A look at a partition of a group, or of several: {"billing" => 42}.
@@ -30,10 +31,11 @@ class WebMarkersTest < Minitest::Test
     end
     now = Web::Observation.new(cluster: nil, topics: {}, ends: { PLACE => last }, groups: groups,
                                commits: commits.transform_values { |commit| { PLACE => commit } })
-    @before = @markers.leave_out(now, @before)
+    Web::Observation.stub(:take, now) { @history.look }
   end
 
-  def lag(group = "billing") = @before.lag(group)
+  def seen = @history.instance_variable_get(:@observation)
+  def lag(group = "billing") = seen.lag(group)
 
   def test_a_marker_behind_the_commit_is_no_lag_and_is_read_once
     look(43, 42)
@@ -41,9 +43,9 @@ class WebMarkersTest < Minitest::Test
     4.times { look(43, 42) }
 
     assert_equal 0, lag
-    assert_equal({ PLACE => 0 }, @before.lags("billing"))
+    assert_equal({ PLACE => 0 }, seen.lags("billing"))
     assert_equal [{ PLACE => 42...43 }], @reads
-    assert_empty @before.problems
+    assert_empty seen.problems
   end
 
   def test_the_lag_is_back_when_a_message_follows_and_the_marker_counts_again

@@ -1,18 +1,18 @@
 # frozen_string_literal: true
 
 require_relative "../errors"
+require_relative "../runtime/clock"
 require_relative "scan"
 
 module Pelton
-  class Web
+  module Offsets
     # Finds lags that are none: between the commit and the end of the partition are only markers, the ends of
-    # transactions. No consumer gets them, and a group commits behind them with its next message. The thread of History
-    # uses it.
+    # transactions. No consumer gets them, and a group commits behind them with its next message. One thread uses it.
     class Markers
       # Largest lag that is looked at, and most of them at a time.
       OFFSETS = 20
       SPANS = 100
-      # Seconds to read them.
+      # Seconds to read so many.
       SECONDS = 2
       # Aborted messages are messages of groups that read uncommitted ones. What retention deleted is skipped.
       KAFKA = { "isolation.level" => "read_uncommitted", "auto.offset.reset" => "earliest" }.freeze
@@ -28,6 +28,14 @@ module Pelton
         ranges.to_h { |place, _| [place, [last[place], scan.ends[place]]] }
       end
 
+      # The lags that are small enough to be read, from commits and ends: [[["orders", 0], commit, end], …].
+      #: (Hash[[String, Integer], Integer], Hash[[String, Integer], Integer])
+      #:   -> Array[[[String, Integer], Integer, Integer]]
+      def self.spans(commits, ends)
+        spans = commits.map { |place, commit| [place, commit, ends[place]] }
+        spans.select { |_, commit, last| last && (last - commit).between?(1, OFFSETS) }
+      end
+
       # The block reads ranges, as `Markers.read` does.
       #: () { (Hash[[String, Integer], Range[Integer]]) -> Hash[[String, Integer], [Integer?, Integer?]] } -> void
       def initialize(&read)
@@ -36,32 +44,28 @@ module Pelton
         @known = {}
       end
 
-      # The observation with 0 in place of these lags. A lag is read once, when the observation before has it, too.
-      #: (Observation, Observation?) -> Observation
-      def leave_out(now, before)
-        spans = spans(now)
+      # Those of the spans that have only markers. Forgets all others. `readable` are read now unless they were before,
+      # SPANS of them at a time, until `seconds` are over; without that, only once.
+      #: (Array[[[String, Integer], Integer, Integer]], ?readable: Array[[[String, Integer], Integer, Integer]],
+      #:  ?seconds: Numeric) -> Array[[[String, Integer], Integer, Integer]]
+      def among(spans, readable: spans, seconds: 0)
         @known = @known.slice(*spans)
-        look((spans - @known.keys) & spans(before)) if before
-        none = spans.select { |span| @known[span] }
-        none.empty? ? now : now.without(none)
+        deadline = Clock.deadline(seconds)
+        (readable - @known.keys).uniq.each_slice(SPANS).with_index do |slice, index|
+          break if index.positive? && Clock.left(deadline).zero?
+
+          look(slice)
+        end
+        spans.select { |span| @known[span] }
       end
 
       private
 
-      # [[["orders", 0], commit, end], …] of small lags, of all groups.
-      def spans(observation)
-        spans = observation.commits.each_value.flat_map do |commits|
-          commits.map { |place, commit| [place, commit, observation.ends[place]] }
-        end
-        spans.select { |_, commit, last| last && (last - commit).between?(1, OFFSETS) }.uniq
-      end
-
       # What cannot be read stays a lag.
       def look(spans)
-        spans = spans.first(SPANS)
         spans.each { |span| @known[span] = false }
         ranges = spans.group_by(&:first).transform_values { |all| all.map { |_, commit,| commit }.min...all.first.last }
-        found = ranges.empty? ? {} : @read.call(ranges)
+        found = @read.call(ranges)
         spans.each do |span|
           place, commit, last = span
           message, ended = found.fetch(place)
@@ -71,6 +75,5 @@ module Pelton
         nil
       end
     end
-    private_constant :Markers
   end
 end

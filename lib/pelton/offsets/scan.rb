@@ -5,7 +5,7 @@ require_relative "../runtime/clock"
 require_relative "../subscription"
 
 module Pelton
-  class Web
+  module Offsets
     # Reads ranges of offsets with a client of its own, until they are read or a limit is reached.
     #   Scan.new(app, ["orders"]).run({ ["orders", 0] => 40...59 }, seconds: 5) { |message| p message.offset }
     class Scan
@@ -54,7 +54,7 @@ module Pelton
         return yield if @subscription
 
         begin
-          @subscription = Subscription.new(@app.config, group_id: "#{@app.config.client_id}.web", kafka: @kafka,
+          @subscription = Subscription.new(@app.config, group_id: "#{@app.config.client_id}.scan", kafka: @kafka,
                                                         **@options)
           yield
         ensure
