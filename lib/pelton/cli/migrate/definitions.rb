@@ -20,7 +20,7 @@ module Pelton
           @homes = {}
           # Classes that call `transaction` themselves.
           @transactional = []
-          @workers = []
+          @workers = {}
           @queues = ["default"]
           @sidekiq = false
           @producers = []
@@ -30,8 +30,9 @@ module Pelton
         # Superclasses: {"OrdersConsumer" => "ApplicationConsumer"}
         #: Hash[String, String]
         attr_reader :parents
-        # Sidekiq's classes; queues of Active Job; constants and variables that are producers: ["KAFKA"]
-        #: (workers: Array[String], queues: Array[String], producers: Array[String])
+        # Sidekiq's classes with their queues: {"ChargeJob" => "charges"}; queues of jobs; constants and variables that
+        # are producers: ["KAFKA"]
+        #: (workers: Hash[String, String], queues: Array[String], producers: Array[String])
         attr_reader :workers, :queues, :producers
         # [file, class, Call, its `self.group_id` or nil] of each `subscribes_to`.
         #: Array[Array[untyped]]
@@ -102,15 +103,22 @@ module Pelton
           calls.reject(&:receiver).each do |call|
             case call.name
             when "subscribes_to" then @racecar << [file, path, call, Call.literal(group)]
-            when "queue_as" then queue(call)
-            when "include" then @workers << name if WORKERS.include?(file.constant(call.args.first))
+            when "queue_as" then queue(call.args.first)
+            when "include" then worker(name, calls) if WORKERS.include?(file.constant(call.args.first))
             end
           end
         end
 
-        def queue(call)
-          name = Call.literal(call.args.first)
-          @queues |= [name.to_s] if name
+        def worker(name, calls)
+          options = calls.find { |call| call.name == "sidekiq_options" && call.receiver.nil? }
+          @workers[name] = queue(options&.keywords&.fetch("queue", nil)) || "default"
+        end
+
+        # Returns its name; nil: it is no literal.
+        def queue(node)
+          name = Call.literal(node)&.to_s
+          @queues |= [name] if name
+          name
         end
       end
     end

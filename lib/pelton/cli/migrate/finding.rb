@@ -24,12 +24,6 @@ module Pelton
                 "config.schedule_topic; let Karafka send what waits already; docs/guides/scheduling.md")
       end
 
-      #: (String, String) -> Row
-      def self.later_jobs(job, message)
-        differs("X.set(#{job}).perform_later, or Pelton.producer.produce_later(topic:, payload:, #{message})",
-                "for work that moves to Kafka; docs/guides/scheduling.md")
-      end
-
       #: () -> Row
       def self.recurring
         differs("recurring \"…\", cron: \"…\", topic: \"…\", payload: \"…\"",

@@ -11,8 +11,9 @@ module Pelton
 
       # What becomes of Sidekiq's constants, and of calls on them.
       SIDEKIQ = {
-        "Sidekiq::Job" => differs("class X < ApplicationJob", "for events: class X < Pelton::Consumer; #{GUIDE}"),
-        "Sidekiq::Worker" => differs("class X < ApplicationJob", "for events: class X < Pelton::Consumer; #{GUIDE}"),
+        # For `include` in a class: SidekiqCalls.
+        "Sidekiq::Job" => differs("ApplicationJob", GUIDE),
+        "Sidekiq::Worker" => differs("ApplicationJob", GUIDE),
         "Sidekiq::CurrentAttributes" => attributes,
         "Sidekiq.configure_server" => differs("Pelton.configure do |config|", "one block for servers and clients"),
         "Sidekiq.configure_client" => differs("Pelton.configure do |config|", "one block for servers and clients"),
@@ -32,24 +33,10 @@ module Pelton
         ["#{name}.#{call}", differs("Pelton::Testing.buffer", "or Active Job's own helpers: docs/guides/testing.md")]
       end).freeze
 
-      # Words inside of a job class.
+      # Words inside of a job class; sidekiq_options: SidekiqCalls.
       SIDEKIQ_WORDS = {
-        "sidekiq_options" => differs("the route: retries 5, backoff: 1..30", "the queue is the topic"),
         "sidekiq_retry_in" => differs("backoff 1..30, or retry_in 60, 600", "words of the route"),
         "sidekiq_retries_exhausted" => differs("on_dead_letter", "a word of the route; on_failure is for each failure")
-      }.freeze
-
-      # Calls on a job class.
-      SIDEKIQ_CALLS = {
-        "perform_async" => differs("X.perform_later, or Pelton.producer.produce_async(topic:, key:, payload:)",
-                                   "for work that moves to Kafka; Sidekiq may stay for the rest"),
-        "perform_bulk" => differs("ActiveJob.perform_all_later, or Pelton.producer.produce_many_async(messages)",
-                                  "perform_all_later needs Rails 7.1"),
-        "perform_in" => later_jobs("wait: 60", "in: 60"), "perform_at" => later_jobs("wait_until: time", "at: time"),
-        "drain" => differs("perform_enqueued_jobs, or consumer_for(\"jobs.default\")",
-                           "docs/guides/active-job.md, Tests"),
-        "jobs" => differs("assert_enqueued_jobs, or produced_messages", "docs/guides/active-job.md, Tests"),
-        "clear" => differs(nil, "each test begins without jobs: delete it")
       }.freeze
 
       # Calls inside of `Sidekiq.configure_server do |config|`.

@@ -2,6 +2,7 @@
 
 require_relative "call"
 require_relative "call_rows"
+require_relative "sidekiq_calls"
 require_relative "sidekiq_rows"
 require_relative "usage_rows"
 
@@ -36,9 +37,10 @@ module Pelton
           nil
         end
 
-        # parents: {"OrdersConsumer" => "ApplicationConsumer"} of all files. workers: names of Sidekiq's classes.
-        # producers: constants and variables that are producers. The block says whether the app defines a method.
-        #: (CodeFile, Hash[String, String], Array[String], Array[String]) { (String) -> bool } -> void
+        # parents: {"OrdersConsumer" => "ApplicationConsumer"} of all files. workers: Sidekiq's classes with their
+        # queues, {"ChargeJob" => "charges"}. producers: constants and variables that are producers. The block says
+        # whether the app defines a method.
+        #: (CodeFile, Hash[String, String], Hash[String, String], Array[String]) { (String) -> bool } -> void
         def initialize(file, parents, workers, producers, &defined)
           @file = file
           @parents = parents
@@ -46,6 +48,7 @@ module Pelton
           @producers = producers
           @defined = defined
           @calls = CallRows.new(file)
+          @sidekiq = SidekiqCalls.new(file, workers)
         end
 
         #: () -> void
@@ -59,6 +62,7 @@ module Pelton
         def visit(node, kind, method)
           case node.type
           when :class
+            job(node)
             kind = consumer(node)
             constants(node.children[1]) unless kind
             return visit(node.children.last, kind, nil)
@@ -70,6 +74,17 @@ module Pelton
           call ? use(call, kind, method) : constants(node)
           kind = BLOCKS.fetch("#{file.text(call.receiver)}.#{call.name}", kind) if call&.block
           node.nodes.each { |part| visit(part, kind, method) }
+        end
+
+        # A class with `include Sidekiq::Job`.
+        def job(node)
+          name = file.text(node.children[0])
+          return unless @workers.key?(name)
+
+          included = Call.statements(node.children.last).filter_map { |one| Call.of(one) }.find do |call|
+            call.name == "include" && file.constant(call.args.first)&.start_with?("Sidekiq::")
+          end
+          found(included.args.first, @sidekiq.included(name)) if included
         end
 
         # Returns the kind of consumer that a class is.
@@ -96,7 +111,7 @@ module Pelton
 
         def on_constant(call, owner)
           if @producers.include?(owner) && (row = on_producer(call)) then return found(call.node, row) end
-          if @workers.include?(owner) && (row = SIDEKIQ_CALLS[call.name]) then return found(call.node, row) end
+          if @workers.key?(owner) && (row = @sidekiq.on(call, owner)) then return found(call.node, row) end
 
           name = "#{owner}.#{call.name}"
           row = row_of(name)
@@ -134,6 +149,7 @@ module Pelton
           case call.name
           when "gem" then GEMS[Call.literal(call.args.first)]
           when "karafka_options" then OPTIONS
+          when "sidekiq_options" then @sidekiq.options(call)
           else SIDEKIQ_WORDS[call.name]
           end
         end

@@ -1,0 +1,79 @@
+# frozen_string_literal: true
+
+require_relative "call"
+require_relative "finding"
+
+module Pelton
+  class CLI
+    module Migrate
+      # What becomes of Sidekiq's job classes and of calls on them, with their names and arguments:
+      # ChargeJob.perform_in(60, 7) → ChargeJob.set(wait: 60).perform_later(7)
+      class SidekiqCalls
+        GUIDE = "docs/guides/coming-from-sidekiq.md"
+        PART = "for work that moves to Kafka; Sidekiq may stay for the rest"
+        TESTS = "docs/guides/active-job.md, Tests"
+        private_constant :GUIDE, :PART, :TESTS
+
+        # workers: their queues, {"ChargeJob" => "charges"}.
+        #: (CodeFile, Hash[String, String]) -> void
+        def initialize(file, workers)
+          @file = file
+          @workers = workers
+        end
+
+        # `include Sidekiq::Job` in a class.
+        #: (String) -> Row
+        def included(name)
+          Migrate.differs("class #{name} < ApplicationJob", "for events: class #{name} < Pelton::Consumer; #{GUIDE}")
+        end
+
+        # sidekiq_options queue: "charges", retry: 5
+        #: (Call) -> Row
+        def options(call)
+          queue = Call.literal(call.keywords["queue"])
+          retries = Call.literal(call.keywords["retry"])
+          words = { false => " { retries 0 }" }.fetch(retries) { " { retries #{retries} }" if retries.is_a?(Integer) }
+          code = [*("queue_as #{queue.to_s.inspect}" if queue),
+                  "in the routes: active_jobs(#{(queue || "default").to_s.inspect})#{words}"]
+          Migrate.differs(code.join("; "), "retries count for the queue; for one class: retry_on")
+        end
+
+        # nil: a call that means nothing to Sidekiq.
+        #: (Call, String) -> Row?
+        def on(call, owner)
+          case call.name
+          when "perform_async"
+            differs("#{owner}.perform_later(#{arguments(call)})", "produce_async(topic:, key:, payload:)")
+          when "perform_bulk"
+            Migrate.differs("ActiveJob.perform_all_later(#{arguments(call)}.map { |args| #{owner}.new(*args) })",
+                            "needs Rails 7.1; before, call perform_later for each")
+          when "perform_in" then later(call, owner, "wait: ", "in: ")
+          when "perform_at" then later(call, owner, "wait_until: ", "at: ")
+          when "drain"
+            Migrate.differs("perform_enqueued_jobs, or consumer_for(\"jobs.#{@workers[owner]}\")", TESTS)
+          when "jobs" then Migrate.differs("assert_enqueued_jobs, or produced_messages", TESTS)
+          when "clear" then Migrate.differs(nil, "each test begins without jobs: delete it")
+          end
+        end
+
+        private
+
+        def later(call, owner, wait, time)
+          at = call.args.empty? ? "…" : @file.text(call.args.first)
+          differs("#{owner}.set(#{wait}#{at}).perform_later(#{arguments(call, 1)})",
+                  "produce_later(topic:, payload:, #{time}#{at})")
+        end
+
+        def differs(job, event) = Migrate.differs("#{job}, or Pelton.producer.#{event}", PART)
+
+        # "…" for what would not fit into a line of the table.
+        def arguments(call, from = 0)
+          words = call.args.drop(from).map { |node| @file.text(node) }
+          words += call.keywords.map { |name, node| "#{name}#{": " unless name == "**"}#{@file.text(node)}" }
+          text = words.join(", ")
+          text.size > 60 || text.include?("\n") ? "…" : text
+        end
+      end
+    end
+  end
+end
