@@ -4,8 +4,8 @@ require "net/http"
 require "support/scenario"
 require "support/rails_app"
 
-# `plugin :pelton` consumes inside of Puma, in single and in cluster mode, with and without preload_app!. A request that
-# produces loses nothing when Puma stops right after it.
+# `plugin :pelton` consumes inside of Puma, in single and in cluster mode, with and without preload_app!, and goes on in
+# the new workers of a phased restart. A request that produces loses nothing when Puma stops right after it.
 
 exit 77 if RailsApp.missing && puts("skipped: #{RailsApp.missing}").nil?
 
@@ -76,13 +76,25 @@ Scenario.run do
       check(seen.().none? { |_, pid| pid.to_i == server.pid }, "the parent consumes nothing\n#{server.output}")
     end
 
+    # --- a phased restart: workers end one after the other, and new ones go on ---
+
+    if mode == "late" # phased restarts need workers that load the application themselves
+      olds = server.output.scan(/\(PID: (\d+)\) booted/).flatten
+      server.kill(:USR1)
+      eventually(60, -> { "two new workers\n#{server.output}" }) { server.output.scan(/booted.*phase: 1$/).size == 2 }
+      check((olds & [post.("restarted").last]).empty?, "a new worker answers\n#{server.output}")
+      eventually(60, -> { "the message by a new worker\n#{server.output}" }) do
+        seen.().any? { |id, pid| id == "restarted" && !olds.include?(pid) }
+      end
+    end
+
     # --- the last request is answered, and Puma stops ---
 
     post.("last-#{mode}")
     server.kill(:TERM)
     exit_code(server, 60)
     check(server.output.include?("shutdown in"), "consumers were told of the end\n#{server.output}")
-    payloads = read(name, 2, 6 * number).map { |_, message| message.raw_payload }
+    payloads = read(name, 2, (6 * number) + (mode == "late" ? 1 : 0)).map { |_, message| message.raw_payload }
     check(payloads.include?("last-#{mode}"), "the message of the last request: #{payloads}")
   end
 end
