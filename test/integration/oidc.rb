@@ -52,6 +52,10 @@ def fetches_tokens
     equal([], events(refused, "error.occurred").map(&:inspect).grep(/hush/), "secrets")
     refused.close(timeout: 0)
   end
+  # librdkafka goes on for a while. A process that exits meanwhile may crash: the guide says so.
+  eventually(60, "the end of all requests for tokens") do
+    Dir.glob("/proc/self/task/*/comm").none? { |file| File.read(file) == "rdk:bg\n" }
+  end
 ensure
   broker&.stop
   endpoint&.close

@@ -8,9 +8,13 @@ use crate::rd::Conf;
 
 /// Where certificate authorities come from. The OpenSSL in the extension was built for no distribution, so it finds no
 /// certificates by itself. Therefore librdkafka searches the usual places ("probe").
-const AUTHORITIES: [(&str, &[&str]); 2] = [
-    ("ssl.ca.location", &["ssl.ca.location", "ssl.ca.pem", "ssl_ca", "ssl.ca.certificate.stores"]),
-    ("https.ca.location", &["https.ca.location", "https.ca.pem"]),
+const AUTHORITIES: [&str; 4] = ["ssl.ca.location", "ssl.ca.pem", "ssl_ca", "ssl.ca.certificate.stores"];
+/// Where systems keep them: Debian, Red Hat, SUSE, Alpine.
+const BUNDLES: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
 ];
 /// librdkafka fetches tokens itself (OIDC) only where it is built with libcurl.
 const OIDC: &str = "this build of librdkafka has no OIDC (it is built without libcurl): set config.oauth to a callable \
@@ -26,7 +30,7 @@ pub fn build<'a>(options: impl IntoIterator<Item = (&'a str, &'a str)>) -> Resul
 /// `named`: the environment names the certificate authorities.
 fn build_within<'a>(options: impl IntoIterator<Item = (&'a str, &'a str)>, named: bool) -> Result<Conf, Error> {
     let mut conf = Conf::new();
-    let mut given = [named; AUTHORITIES.len()];
+    let mut given = named;
     for (key, value) in options {
         // A build without OIDC refuses even the name of the method that it has.
         if let Err(reason) = conf.set(key, value)
@@ -34,16 +38,27 @@ fn build_within<'a>(options: impl IntoIterator<Item = (&'a str, &'a str)>, named
         {
             return Err(explain(key, value, &reason));
         }
-        for (given, (_, names)) in given.iter_mut().zip(AUTHORITIES) {
-            *given |= names.contains(&key);
-        }
+        given |= AUTHORITIES.contains(&key);
     }
-    for (given, (name, _)) in given.into_iter().zip(AUTHORITIES) {
-        if !given {
-            let _ = conf.set(name, "probe"); // a build without OIDC refuses the second one
-        }
+    if !given {
+        let _ = conf.set("ssl.ca.location", "probe");
     }
+    name_authorities_of_oidc(&mut conf);
     Ok(conf)
+}
+
+/// Gives libcurl a path. Otherwise librdkafka calls functions of its own OpenSSL for a context of libcurl's, which is
+/// another one, and the process crashes.
+fn name_authorities_of_oidc(conf: &mut Conf) {
+    let given = |key, none: &[&str]| conf.get(key).is_some_and(|value| !none.contains(&&*value));
+    if given("sasl.oauthbearer.method", &["default"])
+        && !given("https.ca.location", &["", "probe"])
+        && !given("https.ca.pem", &[""])
+    {
+        let named = std::env::var(OPENSSL_PLACES[0]).ok().filter(|path| !path.is_empty());
+        let found = BUNDLES.into_iter().find(|path| std::path::Path::new(path).exists());
+        let _ = conf.set("https.ca.location", named.as_deref().or(found).unwrap_or(BUNDLES[0]));
+    }
 }
 
 /// What `rd_kafka_new` says of options that do not go together, or of a key or certificate that can't be read.
