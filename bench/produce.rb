@@ -34,6 +34,10 @@ Bench.measure("produce") do |bench|
 
   bench.case("C loop", "msg/s") { Cluster.c_loop("produce", topic, COUNT, PAYLOAD.bytesize) }
 
+  bench.case("C loop, with Pelton's allocator", "msg/s", vs: "C loop") do
+    Cluster.c_loop("produce", topic, COUNT, PAYLOAD.bytesize, program: Cluster::C_LOOP_JEMALLOC)
+  end
+
   bench.case("1 producer", "msg/s", vs: "C loop") do
     producers(topic, 1) { |(producer)| COUNT / Bench.seconds { produce(producer, topic, COUNT) } }
   end

@@ -7,6 +7,7 @@ require_relative "../../test/support/kafka_wire"
 # All compared programs get the same options of librdkafka.
 module Cluster
   C_LOOP = File.expand_path("../../target/release/examples/c_loop", __dir__)
+  C_LOOP_JEMALLOC = "#{C_LOOP}_jemalloc".freeze # with the extension's allocator
   PRODUCE = { "acks" => "all", "linger.ms" => 5 }.freeze
   CONSUME = Pelton::Subscription::DEFAULTS.except("enable.auto.offset.store").freeze
   # The embedded cluster keeps 5 MB or 100,000 messages a partition, so it gets more of them.
@@ -109,14 +110,14 @@ module Cluster
 
   # librdkafka driven in C's way (ext/core/examples/c_loop.rs), in a process of its own. Returns its number.
   #   Cluster.c_loop("produce", topic, 300_000, 100)
-  #: (String, String, *Integer, ?options: Hash[String, untyped]) -> Float
+  #: (String, String, *Integer, ?options: Hash[String, untyped], ?program: String) -> Float
   def c_loop(kind, topic, *numbers, **options) = c_loops(kind, topic, *numbers, **options).first
 
   # All its numbers.
-  #: (String, String, *Integer, ?options: Hash[String, untyped]) -> Array[Float]
-  def c_loops(kind, topic, *numbers, options: %w[consume latency].include?(kind) ? CONSUME : PRODUCE)
+  #: (String, String, *Integer, ?options: Hash[String, untyped], ?program: String) -> Array[Float]
+  def c_loops(kind, topic, *numbers, options: %w[consume latency].include?(kind) ? CONSUME : PRODUCE, program: C_LOOP)
     settings = options.map { |key, value| "#{key}=#{value}" }
-    output = IO.popen([C_LOOP, kind, bootstrap, topic, *numbers.map(&:to_s), *settings], &:read)
+    output = IO.popen([program, kind, bootstrap, topic, *numbers.map(&:to_s), *settings], &:read)
     raise "c_loop #{kind} failed" unless $?.success?
 
     output.lines.map { |line| Float(line) }

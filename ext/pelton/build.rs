@@ -1,11 +1,36 @@
-//! Makes `cfg(ruby_gte_3_2)` and its like, from what rb-sys reports about the Ruby that it was built for.
+//! Makes `cfg(ruby_gte_3_2)` and its like, from what rb-sys reports about the Ruby that it was built for, and gives the
+//! extension its allocator (ext/allocator), unless PELTON_ALLOCATOR=system. The system's librdkafka has the system's
+//! allocator, and memory crosses between it and the extension, so both have the same one.
+
+include!("../allocator/wrapped.rs");
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=../allocator/wrapped.rs");
+    println!("cargo:rerun-if-env-changed=PELTON_ALLOCATOR");
     for version in ["3_2", "3_3", "3_4", "4_0"] {
         println!("cargo:rustc-check-cfg=cfg(ruby_gte_{version})");
         if std::env::var(format!("DEP_RB_VERSION_GTE_{version}")).as_deref() == Ok("true") {
             println!("cargo:rustc-cfg=ruby_gte_{version}");
         }
+    }
+    println!("cargo:rustc-check-cfg=cfg(own_allocator)");
+    if own_allocator() {
+        println!("cargo:rustc-cfg=own_allocator");
+        for name in WRAPPED {
+            println!("cargo:rustc-cdylib-link-arg=-Wl,--wrap={name}");
+        }
+    }
+}
+
+fn own_allocator() -> bool {
+    let linux = std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux");
+    let shared = std::env::var_os("CARGO_FEATURE_SYSTEM").is_some();
+    match std::env::var("PELTON_ALLOCATOR").as_deref() {
+        Err(_) | Ok("") => linux && !shared,
+        Ok("system") => false,
+        Ok("jemalloc") if linux && !shared => true,
+        Ok("jemalloc") => panic!("PELTON_ALLOCATOR=jemalloc: only on Linux, and not with PELTON_LIBRDKAFKA=system."),
+        Ok(other) => panic!("PELTON_ALLOCATOR={other}: unknown; it can be jemalloc (the default on Linux) or system."),
     }
 }

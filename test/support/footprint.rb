@@ -9,13 +9,15 @@ require "tempfile"
 
 # What a process takes of the system: Ruby and native threads, descriptors, memory.
 #
-# Memory is what is in use, by malloc's own books (C, Rust, librdkafka and what Ruby allocates there) and by the number
-# of Ruby's objects. The resident size includes holes: threads that come and go leave megabytes in arenas.
+# Memory is what is in use, by the books of both allocators (C, Rust, librdkafka and what Ruby allocates there) and by
+# the number of Ruby's objects. The resident size includes holes: threads that come and go leave megabytes in arenas.
 class Footprint
   # malloc_info(3) writes to a FILE of C's.
   module Malloc
-    # Bytes that were allocated and not freed.
-    def self.used
+    # Bytes that were allocated and not freed, by libc's allocator and by the extension's own.
+    def self.used = libc + (Pelton::Native.allocator_memory&.fetch(:allocated) || 0)
+
+    def self.libc
       all = report[%r{.*</heap>(.*)}m, 1] # the sums over all arenas come last
       sum = ->(pattern) { all.scan(pattern).sum { |size,| Integer(size) } }
       sum.(/<system type="current" size="(\d+)"/) + sum.(/<total type="mmap" .*size="(\d+)"/) -

@@ -217,7 +217,7 @@ fn latency(bootstrap: &str, topic: &str, count: u64, rate: u64, partitions: u64,
     times
 }
 
-fn main() {
+pub fn main() {
     let args: Vec<String> = std::env::args().collect();
     let number = |index: usize| args[index].parse::<u64>().expect("a number");
     let values = match args.get(1).map(String::as_str) {

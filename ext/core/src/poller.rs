@@ -16,7 +16,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A client's share of one turn, unless it is given another.
@@ -24,6 +24,10 @@ pub const DEFAULT_MAX_TIME: Duration = Duration::from_millis(100);
 const SAFETY_ROUND: Duration = Duration::from_secs(1);
 /// Between the rounds of a poller whose pipe is broken: the first pause, doubled up to the safety round.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
+
+/// Gives freed memory back to the system: what has been free for a while, or, with true, all. An allocator does this
+/// by itself only while it is used. Called in each safety round, and with true when a poller's last client has gone.
+pub static GIVE_BACK_MEMORY: OnceLock<fn(bool)> = OnceLock::new();
 
 /// A client, as the poller sees it.
 pub trait Source: Send + Sync {
@@ -237,6 +241,7 @@ impl Poller {
                 for client in ids {
                     self.note(&mut ready, Token { client, queue: u32::MAX });
                 }
+                give_back_memory(false);
             }
             // One turn for each client that is ready now. Clients with work left queue up again behind the others.
             for _ in 0..ready.len() {
@@ -249,9 +254,11 @@ impl Poller {
             }
             let mut state = lock(&self.state);
             if state.clients.is_empty() {
-                return self.note_running(&mut state, false);
+                self.note_running(&mut state, false);
+                break;
             }
         }
+        give_back_memory(true);
     }
 
     /// The pipe is broken (other code closed descriptors that it does not own). Reports this to every client once. From
@@ -318,5 +325,11 @@ impl Poller {
         lock(&self.state).serving = None;
         self.moved.notify_all();
         called
+    }
+}
+
+fn give_back_memory(all: bool) {
+    if let Some(give_back) = GIVE_BACK_MEMORY.get() {
+        give_back(all);
     }
 }

@@ -39,6 +39,8 @@ use magnus::{Error, Module, Ruby};
 
 #[magnus::init(name = "pelton")]
 fn init(ruby: &Ruby) -> Result<(), Error> {
+    #[cfg(own_allocator)]
+    let _ = pelton_core::poller::GIVE_BACK_MEMORY.set(pelton_allocator::give_back);
     value::set_up(ruby)?;
     rows::set_up(ruby);
     let pelton = ruby.define_module("Pelton")?;

@@ -33,6 +33,7 @@ pub fn define(_: &Ruby, native: RModule) -> Result<(), Error> {
     native.define_singleton_method("decoding_memory=", function!(set_decoding_memory, 1))?;
     native.define_singleton_method("decoding_memory", function!(budget::taken, 0))?;
     native.define_singleton_method("decode_fallbacks", function!(decode_fallbacks, 0))?;
+    native.define_singleton_method("allocator_memory", function!(allocator_memory, 0))?;
     native.define_singleton_method("next_token_requests", function!(next_token_requests, 1))?;
     native.define_singleton_method("next_fibers", function!(next_fibers, 1))?;
     native.define_singleton_method("time_wakes=", function!(wait::time_wakes, 1))?;
@@ -90,6 +91,21 @@ fn threads(ruby: &Ruby) -> Result<RHash, Error> {
     counts.aset(ruby.to_symbol("poller"), Poller::threads())?;
     counts.aset(ruby.to_symbol("decode"), Pool::global().threads())?;
     Ok(counts)
+}
+
+/// Bytes that the extension holds, librdkafka included: `{allocated:, resident:}`. nil with the system's allocator.
+#[cfg(own_allocator)]
+fn allocator_memory(ruby: &Ruby) -> Result<Option<RHash>, Error> {
+    let memory = pelton_allocator::memory();
+    let figures = ruby.hash_new();
+    figures.aset(ruby.to_symbol("allocated"), memory.allocated)?;
+    figures.aset(ruby.to_symbol("resident"), memory.resident)?;
+    Ok(Some(figures))
+}
+
+#[cfg(not(own_allocator))]
+fn allocator_memory() -> Option<RHash> {
+    None
 }
 
 fn set_decoding_threads(count: Option<usize>) {

@@ -3,6 +3,9 @@
 use super::{ClientKind, ffi, openssl, resolver, sys, text};
 use std::ffi::{CString, c_char, c_int, c_void};
 
+/// Bytes for the text of librdkafka's table of options, which has 130 KB.
+const TABLE_ROOM: usize = 1 << 20;
+
 /// A row of librdkafka's own table of options.
 #[derive(Debug, Clone)]
 pub struct Property {
@@ -104,18 +107,17 @@ impl Conf {
 
     /// librdkafka's table of options with what each allows (parsed from `rd_kafka_conf_properties_show`).
     pub fn properties() -> Vec<Property> {
-        let (mut buffer, mut size) = (std::ptr::null_mut::<c_char>(), 0usize);
-        // SAFETY: the memory stream is closed before its buffer is read; the buffer is ours to free.
+        // A place of ours for the text: `open_memstream` would have libc allocate what we free.
+        let mut place = vec![0u8; TABLE_ROOM];
+        // SAFETY: the stream writes within the place, ends the text with a zero, and is closed before it is read.
         let table = unsafe {
-            let stream = open_memstream(&mut buffer, &mut size);
+            let stream = libc::fmemopen(place.as_mut_ptr().cast(), place.len(), c"w".as_ptr());
             if stream.is_null() {
                 return Vec::new();
             }
             sys::rd_kafka_conf_properties_show(stream);
             libc::fclose(stream);
-            let table = text(buffer);
-            libc::free(buffer.cast());
-            table
+            text(place.as_ptr().cast())
         };
         table.lines().filter_map(parse_row).collect()
     }
@@ -165,10 +167,6 @@ unsafe extern "C" fn hang_up(socket: c_int, _opaque: *mut c_void) -> c_int {
         libc::shutdown(socket, libc::SHUT_RDWR);
         libc::close(socket)
     }
-}
-
-unsafe extern "C" {
-    fn open_memstream(buffer: *mut *mut c_char, size: *mut usize) -> *mut libc::FILE;
 }
 
 /// `linger.ms | P | 0 .. 900000 | 5 | high | Delay in …`
