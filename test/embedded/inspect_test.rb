@@ -106,7 +106,7 @@ class InspectTest < Minitest::Test
     running, kept = shop.producer.transaction { |tx| [tx.inspect, tx] }
     assert_equal ["#<Pelton::Producer::Transaction of #{shop.producer.name}>", running.sub(">", " ended>")],
                  [running, kept.inspect]
-    liveness = Pelton::Liveness.new(shop.config.liveness, nil, shop.notifications).start
+    liveness = Pelton::Liveness.new(shop.config.liveness, Object.new, shop.notifications).start
     assert_equal "#<Pelton::Liveness port #{liveness.port}>", liveness.inspect
     liveness.close
     assert_equal "#<Pelton::Liveness closed>", liveness.inspect
