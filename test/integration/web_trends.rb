@@ -22,8 +22,8 @@ Scenario.run do
       totals: { in: { "billing" => done }, out: done * 2, errors: 0 }, running: [], left_out: 0, settings: {},
       errors: [], partitions: { "billing" => { "orders" => [[0, 7, "idle"], [1, 30, "failing"]] } } }
   end
-  # Each quarter of an hour: some before it, which are skipped.
-  quarters = (start.to_i / 900 * 900).step(now.to_i, 900).select { |time| time > start + 60 }
+  # Each quarter of an hour: some before it, which are skipped. Also the next one, which may begin during the scenario.
+  quarters = (start.to_i / 900 * 900).step(now.to_i + 900, 900).select { |time| time > start + 60 }
   rows = quarters.flat_map do |time|
     [300, 200, 100, 9, 4].flat_map do |ago|
       [1, 2].filter_map do |pid|
@@ -36,8 +36,8 @@ Scenario.run do
       end
     end
   end
-  rows.push({ topic: reports, payload: "{no report", timestamp: Time.at(quarters.last - 3) },
-            { topic: reports, payload: nil, key: "web:1:1:gone", timestamp: Time.at(quarters.last - 3) })
+  rows.push({ topic: reports, payload: "{no report", timestamp: Time.at(quarters[-2] - 3) },
+            { topic: reports, payload: nil, key: "web:1:1:gone", timestamp: Time.at(quarters[-2] - 3) })
   rows.sort_by! { |row| row[:timestamp] }
   all.producer.produce_many_sync(rows, timeout: 60)
 

@@ -13,12 +13,14 @@
   });
 
   // What has the focus, as a way to find it again in the new content.
+  const focusable = "a, button, summary, [tabindex]";
   const focused = () => {
     const one = document.activeElement;
     if (!live.contains(one)) return null;
-    return [...live.querySelectorAll("a, button, [tabindex]")].indexOf(one);
+    return [...live.querySelectorAll(focusable)].indexOf(one);
   };
   const busy = () => paused || document.hidden || !window.getSelection().isCollapsed ||
+    live.querySelector("input:checked") !== null ||
     (live.contains(document.activeElement) && document.activeElement.matches("input, select, textarea"));
 
   const refresh = async () => {
@@ -36,7 +38,7 @@
     [...live.querySelectorAll(".scroll")].forEach((one, at) => { one.scrollLeft = scrolled[at] || 0; });
     open.forEach((id) => { const one = id && document.getElementById(id); if (one) one.open = true; });
     if (index !== null && index >= 0) {
-      const next = live.querySelectorAll("a, button, [tabindex]")[index];
+      const next = live.querySelectorAll(focusable)[index];
       if (next) next.focus({ preventScroll: true });
     }
     const counts = page.querySelectorAll("nav .count");
