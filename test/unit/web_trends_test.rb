@@ -19,8 +19,8 @@ class WebTrendsTest < Minitest::Test
     gate.close
     @at = at = {}
     failure = @failure = []
-    now = @now = Pelton::Clock.wall
-    trends = Pelton::Web::Trends.new(clock: -> { now }) do |times, stop, &each|
+    @now = Pelton::Clock.wall
+    trends = Pelton::Web::Trends.new(clock: -> { @now }) do |times, stop, &each|
       raise failure.first if failure.any?
 
       asked << times
@@ -118,10 +118,20 @@ class WebTrendsTest < Minitest::Test
   def test_a_sample_older_than_the_range_is_forgotten
     complete
     samples = trends.instance_variable_get(:@samples)["24h"]
-    samples.replace({ 0 => sample([report], 0) }.merge(samples))
+    samples.replace({ 0 => sample([report], 0).values }.merge(samples))
     trends.look("24h")
     refute samples.key?(0)
     assert_equal 96, samples.size
+  end
+
+  def test_after_the_clock_was_set_back_nothing_is_read
+    complete
+    trends.close
+    @now -= 1000
+    trends.look("24h")
+    trends.close
+    assert_nil trends.look("24h").problem
+    assert_equal 1, @asked.size
   end
 
   def test_a_failure_is_shown_and_tried_again_later
@@ -133,6 +143,23 @@ class WebTrendsTest < Minitest::Test
     trends.instance_variable_set(:@failed_at, -1000)
     complete
     assert_nil trends.look("24h").problem
+  end
+
+  # Its sums would be too small, and would be kept.
+  def test_a_time_of_which_only_a_part_is_read_in_time_is_a_failure
+    scan = Object.new
+    def scan.keep = yield
+    def scan.run(_ranges, **) = :time
+    admin = Object.new
+    def admin.topics(name, **) = { name => Struct.new(:partitions).new([]) }
+    def admin.offsets(_places, **) = {}
+    @app.define_singleton_method(:admin) { admin }
+    error = Pelton::Offsets::Scan.stub(:new, scan) do
+      assert_raises(Pelton::WaitTimeout) do
+        Pelton::Web::TrendReading.new(@app, "reports", longest: 5).each([900], Pelton::Background::Stop.new) { flunk }
+      end
+    end
+    assert_equal "reading the reports of reports not finished after 5 s", error.message
   end
 
   # --- pages --------------------------------------------------------------------------------------------------------

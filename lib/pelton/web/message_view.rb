@@ -17,6 +17,7 @@ module Pelton
       def payload_text(message, format, pretty: false)
         part = format.payload(message)
         return "no payload (tombstone)" if part.tombstone?
+        return "empty payload" if message.raw_payload.empty?
 
         shown = part.shown
         text = if part.decoded? && !shown.is_a?(String)

@@ -72,7 +72,7 @@ module Pelton
         messages = commands.each_value.map { |one| one.message(@web.command_topic) }
         @web.app.producer.produce_many_sync(messages)
         loop do
-          commands.reject! { |before, command| answered?(before, command) }
+          drop_answered(commands)
           progress.done = reports.size - commands.size
           return [] if commands.empty?
           return commands.keys if Clock.wall > ends
@@ -80,10 +80,13 @@ module Pelton
         end
       end
 
-      # before: its report before the command.
-      def answered?(before, command)
-        latest = report(command.process)
-        latest && latest.at > before.at && command.done?(latest.state)
+      # commands: {a report before the command => the command}
+      def drop_answered(commands)
+        latest = @web.reports.latest.to_h { |one| [one.id, one] }
+        commands.reject! do |before, command|
+          found = latest[before.id]
+          found && found.at > before.at && command.done?(found.state)
+        end
       end
     end
     private_constant :ProcessCommands

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-require_relative "../reports"
+require_relative "../errors"
 require_relative "../offsets/scan"
+require_relative "../reports"
 
 module Pelton
   class Web
@@ -27,7 +28,8 @@ module Pelton
         @window = (2 * longest).clamp(WINDOW)
       end
 
-      # Yields each time with the latest report of each process shortly before, until it should stop. Raises KafkaError.
+      # Yields each time with the latest report of each process shortly before, until it should stop. Raises KafkaError,
+      # and WaitTimeout if a time takes too long: with a part of the reports, its sums would be too small.
       #: (Array[Integer], Background::Stop) { (Integer, Array[Reports::Report]) -> void } -> void
       def each(times, stop)
         places = @app.admin.topics(@topic, timeout: ASK).fetch(@topic).partitions.map { |one| [@topic, one.number] }
@@ -51,7 +53,9 @@ module Pelton
 
       def reports(scan, ranges)
         texts = {}
-        scan.run(ranges, seconds: SECONDS, bytes: BYTES) { |message| texts[message.raw_key] = message.raw_payload }
+        ended = scan.run(ranges, seconds: SECONDS, bytes: BYTES) { |one| texts[one.raw_key] = one.raw_payload }
+        raise WaitTimeout.new("reading the reports of #{@topic}", nil, SECONDS) if ended == :time
+
         texts.each_value.filter_map { |text| Reports::Report.parse(text) }
       end
     end

@@ -68,7 +68,7 @@ module Pelton
         return reported unless report.totals
 
         at, totals = @before&.totals&.fetch(report.id, nil)
-        return [yield(report.totals) - yield(totals), 0].max / (report.at - at) if totals && report.at > at
+        return [yield(report.totals) - yield(totals), 0].max.fdiv(report.at - at) if totals && report.at > at
         return reported unless @before && report.started_at > @before.time
 
         yield(report.totals).fdiv(@time - @before.time)

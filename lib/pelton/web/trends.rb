@@ -35,7 +35,7 @@ module Pelton
         @read = read
         @clock = clock
         @lock = Mutex.new
-        # Under @lock. {"24h" => {time => TrendSample}}, the oldest first. A sample is frozen.
+        # Under @lock. {"24h" => {time => TrendSample#values}}, the oldest first.
         @samples = Hash.new { |all, name| all[name] = {} }
         @thread = @stop = @problem = @failed_at = nil
       end
@@ -46,7 +46,8 @@ module Pelton
         @lock.synchronize do
           times = times(name)
           @samples[name].delete_if { |time, _| time < times.first }
-          start(name) unless times.last == @samples[name].keys.last
+          missing = missing(name, times)
+          start(name, missing) unless missing.empty?
           State.new(done: times.count { |time| @samples[name].key?(time) }, total: times.size, problem: @problem)
         end
       end
@@ -58,8 +59,8 @@ module Pelton
       #: (String, *untyped) -> Series
       def series(name, *words)
         samples = @lock.synchronize { @samples[name].dup }
-        samples.each_with_object(Series.new(RANGES.fetch(name).span)) do |(time, sample), series|
-          value = sample.values[words]
+        samples.each_with_object(Series.new(RANGES.fetch(name).span)) do |(time, values), series|
+          value = values[words]
           series.add(time.to_f, value) if value
         end
       end
@@ -81,30 +82,39 @@ module Pelton
         (last - RANGES.fetch(name).span + step).step(last, step).to_a
       end
 
+      # Under @lock. Times after the last one that was read: none after the clock was set back.
+      def missing(name, times)
+        known = @samples[name].keys.last
+        known ? times.select { |time| time > known } : times
+      end
+
       # Under @lock. One thread reads; another range has to wait for it. A forked child has none, and starts one.
-      def start(name)
+      def start(name, missing)
         return if @thread&.alive? || (@failed_at && Clock.now - @failed_at < RETRY)
 
         stop = @stop = Background::Stop.new
-        @thread = Threads.start("pelton.web.trends") { read(name, stop) }
+        @thread = Threads.start("pelton.web.trends") { read(name, missing, stop) }
       end
 
       # The sample before the first that is missing, too: rates come from two.
-      def read(name, stop)
-        known = @lock.synchronize { @samples[name].keys.last }
+      def read(name, missing, stop)
         before = nil
-        range = RANGES.fetch(name)
-        missing = times(name).select { |time| known.nil? || time > known }
-        @read.call([missing.first - range.step, *missing], stop) do |time, reports|
+        @read.call([missing.first - RANGES.fetch(name).step, *missing], stop) do |time, reports|
           sample = TrendSample.of(reports, time, before)
-          @lock.synchronize { @samples[name][time] = sample } if before
+          keep(name, sample) if before
           before = sample
         end
-        @lock.synchronize { @problem = @failed_at = nil }
       rescue StandardError => e # the page shows it
         @lock.synchronize do
           @problem = e
           @failed_at = Clock.now
+        end
+      end
+
+      def keep(name, sample)
+        @lock.synchronize do
+          @samples[name][sample.time] = sample.values
+          @problem = @failed_at = nil
         end
       end
     end
