@@ -96,6 +96,7 @@ class EmbeddedProcessesTest < Minitest::Test
     eventually(30, "histograms go on, too") do
       shown("pelton_consume_batch_messages_sum") == shown("pelton_consumer_messages_total")
     end
+    await_commits("processes", name, 6, 6) # the mock takes none once the first has left
     Process.kill(:TERM, server)
     status = end_of(server, 30)
     server = nil
