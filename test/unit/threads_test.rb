@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
+require "minitest/mock"
 require "pelton/runtime/threads"
 
 class ThreadsTest < Minitest::Test
@@ -12,6 +13,16 @@ class ThreadsTest < Minitest::Test
     gate << :go
     thread.join
     refute_includes Pelton::Threads.list, thread
+  end
+
+  # A background thread that stops its app in its first step was taken for a foreign thread, and waited for itself.
+  def test_thread_has_its_name_at_its_first_step_even_if_it_runs_at_once
+    seen = Thread::Queue.new
+    start = Thread.method(:new)
+    Thread.stub(:new, ->(&block) { start.call(&block).tap { |thread| thread.join(0.05) } }) do
+      Pelton::Threads.start("pelton.early") { seen << Thread.current.name }
+    end
+    assert_equal "pelton.early", seen.pop
   end
 
   def test_errors_are_reported

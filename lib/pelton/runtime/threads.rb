@@ -24,10 +24,12 @@ module Pelton
     #   Threads.start("pelton.worker#1") { work }
     #: (String, ?priority: Integer, ?report: ^(Exception) -> void) { () -> void } -> Thread
     def start(name, priority: 0, report: nil)
-      # The lock is held until the thread is registered, so a short thread cannot remove itself before that.
+      # The lock is held until the thread is registered and has its name. The thread waits for that, because
+      # Background.here? reads the name.
       locked do
         thread = Thread.new do
           Thread.current.thread_variable_set(OURS, true)
+          locked { nil }
           yield
         rescue Exception => e # rubocop:disable Lint/RescueException
           report ? report.call(e) : warn("#{name} ended: #{e.full_message(highlight: false)}")
