@@ -5,7 +5,7 @@ require "rbconfig"
 require_relative "support"
 require_relative "support/orders"
 require_relative "support/served"
-require "pelton/cli/doctor/machine"
+require "pelton/cli/larger_heap"
 
 SIZES = { "1 KB" => 1024, "5 KB" => 5120 }.freeze
 COUNT = Bench.some(90_000)
@@ -40,7 +40,7 @@ end
 def roomy(*what)
   options = ("--yjit" if defined?(RubyVM::YJIT) && RubyVM::YJIT.enabled?)
   command = [RbConfig.ruby, *options, "-I#{__dir__}/../lib", __FILE__, *what.map(&:to_s)]
-  environment = { **Pelton::CLI::Doctor::Machine::ROOMY, "PELTON_BOOTSTRAP" => Cluster.bootstrap }
+  environment = { **Pelton::LargerHeap::VARIABLES, "PELTON_BOOTSTRAP" => Cluster.bootstrap }
   Float(IO.popen([environment, *command], &:read))
 end
 
