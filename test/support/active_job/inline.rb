@@ -16,13 +16,20 @@ class InlineProducer
     def offset = reports.first[2]
   end
 
+  # What Pelton gives a consumer, as much as jobs use: nobody listens to events.
+  module Context
+    def self.wanted?(_event) = false
+  end
+
   def initialize
     @offset = -1
+    @consumer = Pelton::ActiveJob::JobConsumer.allocate
+    @consumer.instance_variable_set(:@pelton, Context)
   end
 
   def produce_async(**message)
     made = Pelton::Testing::Message.of(message, 0, @offset += 1)
-    Pelton::ActiveJob::JobConsumer.allocate.process(made)
+    @consumer.process(made)
     Delivery.new([[made.topic, 0, made.offset, nil]])
   end
 
