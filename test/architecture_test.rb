@@ -40,7 +40,7 @@ class ArchitectureTest < Minitest::Test
   # Where threads are parked until they are woken.
   PARKING = %w[ext/core/src/wait.rs ext/pelton/src/gvl.rs].freeze
   # Waits for several sockets at once.
-  SOCKETS = %w[lib/pelton/liveness.rb].freeze
+  SOCKETS = %w[lib/pelton/liveness.rb lib/pelton/server/process_metrics.rb].freeze
   # What runs code while others wait for it, and the locks of the standard library.
   ONCE = "get_or_init|get_or_try_init|call_once|call_once_force|LazyLock|LazyCell|Lazy|OnceCell|Once"
   LOCKS = "Mutex|RwLock|ReentrantLock"

@@ -77,6 +77,16 @@ class ProcessMetricsTest < Minitest::Test
     assert_equal ['done_total{process="0"} 5', 'other{process="0"} 3'], samples(Pelton::ProcessSeries.text([one]))[0, 2]
   end
 
+  def test_sums_that_are_not_finite_go_on_as_such
+    one = Pelton::ProcessSeries.new(0)
+    [%w[2 NaN +Inf -Inf], %w[2 1 1 1]].each_with_index do |sums, pid|
+      samples = sums.each_with_index.map { |sum, at| "seconds_sum{at=\"#{at}\"} #{sum}\n" }
+      one.take(pid, "# TYPE seconds histogram\n#{samples.join}")
+    end
+    shown = samples(Pelton::ProcessSeries.text([one])).map { |line| line[/\S+\z/] }
+    assert_equal %w[4 NaN Infinity -Infinity], shown.first(4)
+  end
+
   # --- processes -----------------------------------------------------------------------------------------------------
 
   def settings(metrics, **more)
@@ -140,6 +150,28 @@ class ProcessMetricsTest < Minitest::Test
     assert_equal "metrics\n", reader.gets
   ensure
     [reader, writer].each(&:close)
+  end
+
+  def test_a_connection_that_reads_nothing_does_not_hold_up_a_child
+    parent(1) { [200, {}, ["# HELP much #{"a" * 24_000_000}\n"]] } # more than the buffers of a connection hold
+    idle = TCPSocket.new("127.0.0.1", @metrics.instance_variable_get(:@sockets)[0].local_address.ip_port)
+    child(0)
+    assert idle.wait_readable(20)
+    shows(['pelton_process_up{process="0"} 1'])
+  ensure
+    idle&.close
+  end
+
+  def test_a_child_that_is_forked_during_a_request_keeps_no_connection_of_it
+    parent(1) { [200, {}, []] }
+    ours, theirs = UNIXSocket.pair
+    @metrics.instance_variable_set(:@asked, [nil, ours])
+    child(0)
+    ours.close
+    assert theirs.wait_readable(20)
+    assert_nil theirs.gets
+  ensure
+    [ours, theirs].each(&:close)
   end
 
   def test_the_parent_has_no_health_checks

@@ -14,7 +14,8 @@ module Pelton
   # answers with its pid and its metrics. A restarted child has the socket of the one before.
   class ProcessMetrics
     LOCAL = "127.0.0.1"
-    # Seconds for the answers of all children. Less than a connection to the parent may take.
+    # Seconds for the answers of all children, and for a child to send its own. Less than a connection to the parent may
+    # take.
     TIME = 3
     # Seconds without accepting after an accept failed, for instance because no descriptor is free.
     PAUSE = 0.2
@@ -39,6 +40,8 @@ module Pelton
       @liveness = Liveness.new(settings, nil, bus, metrics: self)
       @sockets = Array.new(count) { TCPServer.new(LOCAL, 0) }
       @series = Array.new(count) { |number| ProcessSeries.new(number) }
+      # Connections to the children during `call`; nil: no connection. A child that is forked meanwhile has copies.
+      @asked = []
     end
 
     # In the parent: answers at its port.
@@ -50,7 +53,7 @@ module Pelton
     def serve(number)
       @liveness.close
       socket = @sockets.delete_at(number)
-      @sockets.each(&:close)
+      [*@sockets, *@asked.compact].each(&:close)
       Threads.start("pelton.metrics", report: method(:report)) { loop { accept(socket) } }
     end
 
@@ -58,9 +61,13 @@ module Pelton
     #: (Hash[String, untyped]) -> [Integer, Hash[String, String], Array[String]]
     def call(_env)
       deadline = Clock.deadline(TIME)
-      asked = @sockets.map { |socket| connect(socket.local_address.ip_port, deadline) }
-      asked.zip(@series) { |socket, series| series.take(*(socket && read(socket, deadline))) }
+      @asked = []
+      @sockets.each { |socket| @asked << connect(socket.local_address.ip_port, deadline) }
+      texts = read(@asked.compact, deadline)
+      @asked.zip(@series) { |socket, series| series.take(*complete(texts[socket])) }
       [200, TYPE, [ProcessSeries.text(@series)]]
+    ensure
+      @asked.compact.each(&:close)
     end
 
     private
@@ -71,21 +78,33 @@ module Pelton
       nil # too many requests wait for a child that hangs
     end
 
-    # [pid, text]; nil: there is no complete answer.
-    def read(socket, deadline)
-      text = String.new
-      while (part = socket.read_nonblock(SIZE, exception: false))
-        next text << part unless part == :wait_readable
-        return unless socket.wait_readable(Clock.left(deadline))
+    # {socket => what it sent}. From all at once, so a child that hangs takes no time from the others.
+    def read(sockets, deadline)
+      texts = sockets.to_h { |socket| [socket, String.new] }
+      until sockets.empty?
+        ready, = IO.select(sockets, nil, nil, Clock.left(deadline))
+        break unless ready
+
+        sockets -= ready.reject { |socket| more?(socket, texts[socket]) }
       end
-      return unless text.end_with?(LAST_LINE)
+      texts
+    end
+
+    # Appends a part to the text. false: that was the end.
+    def more?(socket, text)
+      part = socket.read_nonblock(SIZE, exception: false)
+      text << part if part.is_a?(String)
+      !part.nil?
+    rescue SystemCallError
+      false # the child ended
+    end
+
+    # [pid, text]; nil: it is not complete.
+    def complete(text)
+      return unless text&.end_with?(LAST_LINE)
 
       pid, metrics = text.force_encoding(Encoding::UTF_8).split("\n", 2)
       [Integer(pid), metrics]
-    rescue SystemCallError
-      nil # the child ended
-    ensure
-      socket.close
     end
 
     # --- in a child ------------------------------------------------------------------------------------------------
@@ -98,13 +117,22 @@ module Pelton
 
     def answer(socket)
       _, _, parts = @metrics.call(ENV)
-      socket.write("#{Process.pid}\n#{parts.to_a.join}#{LAST_LINE}")
+      send_text(socket, "#{Process.pid}\n#{parts.to_a.join}#{LAST_LINE}", Clock.deadline(TIME))
     rescue Errno::EPIPE, Errno::ECONNRESET
       nil # the parent no longer waits
     rescue StandardError => e
       report(e)
     ensure
       socket.close
+    end
+
+    # Gives up at the deadline, because a reader that stopped would hold up all later ones.
+    def send_text(socket, text, deadline)
+      until text.empty?
+        sent = socket.write_nonblock(text, exception: false)
+        next text = text.byteslice(sent..) unless sent == :wait_writable
+        return unless socket.wait_writable(Clock.left(deadline))
+      end
     end
 
     def report(error) = @bus.publish("error.occurred", error: error, source: "metrics")

@@ -9,6 +9,7 @@ module Pelton
                "# TYPE #{UP} gauge"].freeze
     # Types whose samples only grow.
     COUNTED = %w[counter histogram].freeze
+    NOT_FINITE = { "+inf" => Float::INFINITY, "inf" => Float::INFINITY, "-inf" => -Float::INFINITY }.freeze
     HEAD = /\A# (?:HELP|TYPE) (?<name>\S+)(?: (?<rest>.*))?\z/
     SAMPLE = /\A(?<name>[\w:]+)(?:\{(?<labels>.*)\})? (?<value>\S+)/
     # One metric. head: its lines HELP and TYPE. samples: {"pelton_jobs{process=\"0\",state=\"running\"}" => "2"}
@@ -82,6 +83,9 @@ module Pelton
       end
     end
 
-    def number(value) = Integer(value, exception: false) || Float(value)
+    # Sums of histograms may also be NaN, +Inf or -Inf.
+    def number(value)
+      Integer(value, exception: false) || Float(value, exception: false) || NOT_FINITE.fetch(value.downcase, Float::NAN)
+    end
   end
 end
