@@ -188,6 +188,8 @@ class MetricsTest < Minitest::Test
     app.define_singleton_method(:stats) { stats }
     assert_equal ["pelton_native_memory_bytes{part=\"batches\"} 4", "pelton_native_memory_bytes{part=\"decoded\"} 3"],
                  lines("pelton_native_memory_bytes").sort
+    stats[:memory] = { decoded: 2 }
+    assert_equal ["pelton_native_memory_bytes{part=\"decoded\"} 2"], lines("pelton_native_memory_bytes")
   end
 
   def test_partitions_beyond_the_limit_have_no_age_either
