@@ -30,11 +30,11 @@ module Pelton
         # sidekiq_options queue: "charges", retry: 5
         #: (Call) -> Row
         def options(call)
-          queue = Call.literal(call.keywords["queue"])
+          queue = call.keywords["queue"]
+          queue &&= Call.literal(queue)&.to_s&.inspect || @file.text(queue)
           retries = Call.literal(call.keywords["retry"])
           words = { false => " { retries 0 }" }.fetch(retries) { " { retries #{retries} }" if retries.is_a?(Integer) }
-          code = [*("queue_as #{queue.to_s.inspect}" if queue),
-                  "in the routes: active_jobs(#{(queue || "default").to_s.inspect})#{words}"]
+          code = [*("queue_as #{queue}" if queue), "in the routes: active_jobs(#{queue || "\"default\""})#{words}"]
           Migrate.differs(code.join("; "), "retries count for the queue; for one class: retry_on")
         end
 
@@ -45,7 +45,7 @@ module Pelton
           when "perform_async"
             differs("#{owner}.perform_later(#{arguments(call)})", "produce_async(topic:, key:, payload:)")
           when "perform_bulk"
-            Migrate.differs("ActiveJob.perform_all_later(#{arguments(call)}.map { |args| #{owner}.new(*args) })",
+            Migrate.differs("ActiveJob.perform_all_later(#{rows(call)}.map { |args| #{owner}.new(*args) })",
                             "needs Rails 7.1; before, call perform_later for each")
           when "perform_in" then later(call, owner, "wait: ", "in: ")
           when "perform_at" then later(call, owner, "wait_until: ", "at: ")
@@ -66,13 +66,21 @@ module Pelton
 
         def differs(job, event) = Migrate.differs("#{job}, or Pelton.producer.#{event}", PART)
 
-        # "…" for what would not fit into a line of the table.
+        # Without perform_bulk's own options, such as batch_size.
+        def rows(call)
+          node = call.args.first or return "…"
+          text = short(@file.text(node))
+          node.is?(:binary, :ifop) ? "(#{text})" : text
+        end
+
         def arguments(call, from = 0)
           words = call.args.drop(from).map { |node| @file.text(node) }
           words += call.keywords.map { |name, node| "#{name}#{": " unless name == "**"}#{@file.text(node)}" }
-          text = words.join(", ")
-          text.size > 60 || text.include?("\n") ? "…" : text
+          short(words.join(", "))
         end
+
+        # "…" for what would not fit into a line of the table.
+        def short(text) = text.size > 60 || text.include?("\n") ? "…" : text
       end
     end
   end
