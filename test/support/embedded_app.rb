@@ -81,7 +81,7 @@ module EmbeddedApp
   # members leaves: the mock takes no commit of those that stay until they have joined again.
   def await_commits(group, topic, *offsets)
     places = offsets.each_index.map { |partition| [topic, partition] }
-    eventually(20, -> { "the commits, #{committed(group, places)} so far" }) { committed(group, places) == offsets }
+    eventually(20, -> { "the commits, #{committed(group, places)} so far, of #{offsets}" }) { committed(group, places) == offsets }
   end
 
   # Offsets that a group committed, in the order of [[topic, partition], …]; nil: none.
