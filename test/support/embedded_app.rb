@@ -81,7 +81,8 @@ module EmbeddedApp
   # members leaves: the mock takes no commit of those that stay until they have joined again.
   def await_commits(group, topic, *offsets)
     places = offsets.each_index.map { |partition| [topic, partition] }
-    eventually(20, -> { "the commits, #{committed(group, places)} so far, of #{offsets}" }) { committed(group, places) == offsets }
+    text = -> { "the commits #{offsets}, #{committed(group, places)} so far" }
+    eventually(20, text) { committed(group, places) == offsets }
   end
 
   # Offsets that a group committed, in the order of [[topic, partition], …]; nil: none.
