@@ -5,7 +5,7 @@
 //! The linker gives each call of `malloc` and its like in our shared object (librdkafka, OpenSSL, zlib, zstd, Rust) to
 //! the functions here (`--wrap`). Ruby, and everything else in the process, keeps its own allocator. So no memory may
 //! cross the border: what libc allocates for a caller to free must not be freed here, and the other way round. Of the
-//! functions that do so, the extension calls `realpath` only, and that one is wrapped, too. test/unit/allocator_test.rb
+//! functions that do so, the extension calls `realpath` only, and that one is wrapped, too. test/native/allocator_test.rb
 //! reads in the shared object that it imports no other one.
 //!
 //! Linux only: other linkers have no `--wrap`.

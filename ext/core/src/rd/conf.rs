@@ -3,7 +3,7 @@
 use super::{ClientKind, ffi, openssl, resolver, sys, text};
 use std::ffi::{CString, c_char, c_int, c_void};
 
-/// Bytes for the text of librdkafka's table of options, which has 130 KB.
+/// Bytes for the text of librdkafka's table of options: several times what it has.
 const TABLE_ROOM: usize = 1 << 20;
 
 /// A row of librdkafka's own table of options.
@@ -109,9 +109,9 @@ impl Conf {
     pub fn properties() -> Vec<Property> {
         // A place of ours for the text: `open_memstream` would have libc allocate what we free.
         let mut place = vec![0u8; TABLE_ROOM];
-        // SAFETY: the stream writes within the place, ends the text with a zero, and is closed before it is read.
+        // SAFETY: the stream writes within the place, leaves the zero at its end, and is closed before the text is read.
         let table = unsafe {
-            let stream = libc::fmemopen(place.as_mut_ptr().cast(), place.len(), c"w".as_ptr());
+            let stream = libc::fmemopen(place.as_mut_ptr().cast(), place.len() - 1, c"w".as_ptr());
             if stream.is_null() {
                 return Vec::new();
             }
