@@ -90,11 +90,21 @@ class NativeRegistryTest < Minitest::Test
 
   def test_next_url_is_asked_when_one_does_not_answer
     gone = new_double.tap(&:close)
-    [gone, new_double.tap { |one| one.fail(503) }, new_double.tap { |one| one.fail(:close) },
-     new_double.tap { |one| one.fail(429) }].each do |first|
+    failing = [408, 429, 500, 502, 503, 504, :close].map { |how| new_double.tap { |one| one.fail(how) } }
+    [gone, *failing].each do |first|
       second = new_double
       id = second.add("r", INT)
       assert_equal id, client(first.url, second.url).schema(id).id
+    end
+  end
+
+  def test_answer_that_would_be_the_same_from_each_server_is_not_asked_of_the_next
+    [400, 401, 501].each do |status|
+      first, second = Array.new(2) { new_double }
+      first.fail(status)
+      error = assert_raises(Pelton::RegistryError) { client(first.url, second.url).schema(second.add("r", INT)) }
+      assert_equal status, error.status
+      assert_empty second.requests
     end
   end
 

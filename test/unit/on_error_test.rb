@@ -50,9 +50,13 @@ class OnErrorTest < Minitest::Test
     assert_includes err, "tracker is down"
   end
 
-  def test_many_failures_do_not_grow
-    1000.times { |number| occur(RuntimeError.new(number.to_s), **CONTEXT) }
-    assert_equal 1000, @calls.size
+  def test_the_last_64_failures_are_remembered
+    errors = Array.new(65) { |number| RuntimeError.new(number.to_s) }
+    errors.each { |error| occur(error, **CONTEXT) }
+    errors.last(64).each { |error| occur(error, source: "listener") }
+    assert_equal errors, @calls.map(&:first)
+    occur(errors.first, **CONTEXT)
+    assert_equal [*errors, errors.first], @calls.map(&:first)
   end
 
   # Records each call; the block of a call gets the recorder, too.

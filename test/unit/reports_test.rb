@@ -253,6 +253,39 @@ class ReportsTest < Minitest::Test
     assert_nil parse(totals: [])
   end
 
+  JOB = { group: "g", consumer: "C", topic: "t", partition: 0, kind: "consume", since: 1.0, messages: 3 }.freeze
+  ERROR = { at: 1.0, source: "s", class: "E", message: "m", group: "g", topic: "t", partition: 0, offset: 7,
+            failure_id: "f" }.freeze
+
+  def test_rows_of_a_report_may_lack_what_is_optional_and_nothing_else
+    { running: [JOB, %i[messages]], errors: [ERROR, %i[group topic partition offset failure_id]] }
+      .each do |field, (row, optional)|
+        assert_equal [row], parse(field => [row]).public_send(field)
+        row.each_key do |name|
+          found = parse(field => [row, { **row, name => nil }])
+          optional.include?(name) ? refute_nil(found, name) : assert_nil(found, name)
+          assert_nil parse(field => [{ **row, name => [] }]), name
+        end
+      end
+  end
+
+  def test_numbers_of_a_report_are_accepted_up_to_their_limits
+    rates = ->(value) { { in: { "g" => value }, out: value, errors: 0 } }
+    { rates: [rates.call(9.9e14), rates.call(1e15)], at: [1e11, 1.1e11], interval: [0, -0.1],
+      rss: [2**62, (2**62) + 1],
+      partitions: [(10**15) - 1, 10**15].map { |lag| { "g" => { "t" => [[0, lag, "x"]] } } } }
+      .each do |field, (allowed, wrong)|
+        assert_equal allowed, parse(field => allowed).public_send(field)
+        assert_nil parse(field => wrong), "#{field}: #{wrong.inspect}"
+      end
+  end
+
+  def test_a_process_is_silent_when_its_third_report_is_more_than_two_seconds_late
+    one = parse(at: 100.0, interval: 5)
+    assert_equal [false, true], [117.0, 117.1].map { |time| one.silent?(time) }
+    refute parse(at: 100.0, interval: 5, state: "stopped").silent?(1000.0)
+  end
+
   def parse(**change) = Pelton::Reports::Report.parse(JSON.generate({ **VALID, **change }))
 
   def test_readers_accept_fields_that_they_do_not_know

@@ -231,6 +231,18 @@ class TracingExportTest < Minitest::Test
     server&.close
   end
 
+  def test_an_endpoint_is_asked_again_after_exactly_these_statuses
+    statuses = [400, 404, 408, 429, 500, 501, 502, 503, 504]
+    server = TCPServer.new("127.0.0.1", 0)
+    thread = Thread.new { serve(server, statuses.map { |status| "#{status} So" }, Thread::Queue.new) }
+    endpoint = Tracing::Endpoint.new("http://127.0.0.1:#{server.addr[1]}")
+    assert_equal [429, 502, 503, 504], (statuses.select { endpoint.post("{}").again })
+    thread.join
+  ensure
+    endpoint&.close
+    server&.close
+  end
+
   def test_a_forked_child_opens_a_connection_of_its_own
     server = TCPServer.new("127.0.0.1", 0)
     sockets = []

@@ -92,6 +92,15 @@ class WebHistoryTest < Minitest::Test
                  [nil, 0.04, 0.05, 3.21, 10.0, 59, 75, 7200, 90_000].map { |one| numbers.seconds(one) }
   end
 
+  def test_numbers_at_the_limits_of_their_units
+    numbers = Pelton::Numbers
+    assert_equal ["999", "1 k", "1 M", "1 G", "-2 k", "0.5", "99", "100"],
+                 [999, 1000, 1_000_000, 1e9, -2000, 0.5, 98.6, 100.2].map { |one| numbers.short(one) }
+    assert_equal ["9.9 s", "1 min", "1 h", "1 h 1 min", "1 d"],
+                 [9.94, 60, 3600, 3661, 86_400].map { |one| numbers.seconds(one) }
+    assert_equal ["999 B", "1 kB", "-1 kB", "–"], [999, 1000, -1000, nil].map { |one| numbers.bytes(one) }
+  end
+
   def test_html_escapes_all_but_html
     html = Web::Html
     assert_equal "&lt;b&gt;&amp;&quot;&#39;", html.of("<b>&\"'")
