@@ -4,7 +4,8 @@ require "support/probe"
 require "support/prometheus"
 
 # A real Prometheus scrapes the parent of `pelton server --processes 2`, which consumes from a real Kafka: each process
-# has its series, and no counter goes back when a process is killed and restarted.
+# has its series, also those of a metric of the app's own, and no counter goes back when a process is killed and
+# restarted. It asks for OpenMetrics; promtool checks the text format.
 #
 # once: the text is the same on every Ruby
 
@@ -18,11 +19,17 @@ APP = <<~RUBY
     def consume = messages.each(&:payload)
   end
 
+  METRICS = Pelton::Metrics.new
+  OWN = %(# HELP shop_orders Orders.\\n# TYPE shop_orders counter\\nshop_orders_total{process="checkout"} 7\\n)
+
   Pelton.configure do |config|
     config.kafka = { "bootstrap.servers" => ENV["PELTON_BOOTSTRAP"], "session.timeout.ms" => 6000,
                      "heartbeat.interval.ms" => 300, "auto.commit.interval.ms" => 200 }
     config.group_id = ENV["PELTON_GROUP"]
-    config.liveness.metrics = Pelton::Metrics.new
+    config.liveness.metrics = lambda do |env|
+      status, headers, parts = METRICS.call(env)
+      [status, headers, [OWN, *parts]]
+    end
     config.liveness.parent_port = ENV["PELTON_PORT"].to_i
     config.liveness.bind = "127.0.0.1"
   end
@@ -66,7 +73,11 @@ Scenario.run do
   equal([0.0], query('sum(resets(pelton_consume_seconds_bucket{le="+Inf"}[10m]))'), "histograms that went back")
   eventually(40, "both processes answer") { query("pelton_process_up") == [1.0, 1.0] }
   check(query(consumed).sum >= 120, "nothing was forgotten")
+  check(query('shop_orders_total{exported_process="checkout"}').size == 2, "the app's own metric")
   promtool("check", "metrics", input: Probe.probe(port, "/metrics").body)
+  open = "application/openmetrics-text"
+  answer = Probe.probe(port, "GET /metrics HTTP/1.1\r\nAccept: #{open}\r\n\r\n")
+  equal([true, true], [answer.head["Content-Type"].start_with?(open), answer.body.end_with?("# EOF\n")], "OpenMetrics")
   server.kill(:TERM)
   equal(0, exit_code(server), "exit code\n#{server.output}")
 end

@@ -87,6 +87,82 @@ class ProcessMetricsTest < Minitest::Test
     assert_equal %w[4 NaN Infinity -Infinity], shown.first(4)
   end
 
+  # Prometheus refuses a sample that has a label twice, and with it the whole answer.
+  def test_a_label_process_of_the_app_is_renamed_as_prometheus_renames_it
+    one = Pelton::ProcessSeries.new(3)
+    one.take(1, <<~'TEXT')
+      age{process="web"} 1
+      age{exported_process="a",process="b",} 2
+      age{at="process=\"x\",}", process = "c"} 3
+      age{} 4
+    TEXT
+    assert_equal ['age{process="3",exported_process="web"} 1',
+                  'age{process="3",exported_process="a",exported_exported_process="b"} 2',
+                  'age{process="3",at="process=\"x\",}",exported_process="c"} 3',
+                  'age{process="3"} 4'], samples(Pelton::ProcessSeries.text([one]))[0, 4]
+  end
+
+  OPEN = <<~METRICS
+    # HELP E Counted.
+    # TYPE E counter
+    E_total{topic="a"} 3 # {trace_id="x}"} 1.0 1764300000
+    E_created{topic="a"} 1764300000
+    # TYPE wait_seconds histogram
+    # UNIT wait_seconds seconds
+    wait_seconds_bucket{le="+Inf"} 2 # {trace_id="y"} 0.5
+    wait_seconds_sum 1.5
+    wait_seconds_count 2
+    # TYPE build info
+    build_info{version="1"} 1
+    # EOF
+  METRICS
+
+  def test_openmetrics_of_processes
+    two = [0, 1].map { |number| Pelton::ProcessSeries.new(number).tap { |one| one.take(1, OPEN, open: true) } }
+    assert two.all?(&:open?)
+    two[1].take(2, OPEN, open: true)
+    assert_equal <<~TEXT, Pelton::ProcessSeries.text(two, open: true)
+      # HELP E Counted.
+      # TYPE E counter
+      E_total{process="0",topic="a"} 3
+      E_total{process="1",topic="a"} 6
+      # TYPE wait_seconds histogram
+      # UNIT wait_seconds seconds
+      wait_seconds_bucket{process="0",le="+Inf"} 2
+      wait_seconds_sum{process="0"} 1.5
+      wait_seconds_count{process="0"} 2
+      wait_seconds_bucket{process="1",le="+Inf"} 4
+      wait_seconds_sum{process="1"} 3.0
+      wait_seconds_count{process="1"} 4
+      # TYPE build info
+      build_info{process="0",version="1"} 1
+      build_info{process="1",version="1"} 1
+      # HELP pelton_process_up 1 if this process of pelton server --processes answered, 0 otherwise.
+      # TYPE pelton_process_up gauge
+      pelton_process_up{process="0"} 1
+      pelton_process_up{process="1"} 1
+      # EOF
+    TEXT
+  end
+
+  def test_openmetrics_of_a_process_as_text
+    one = Pelton::ProcessSeries.new(0)
+    one.take(1, OPEN, open: true)
+    assert_equal <<~TEXT, Pelton::ProcessSeries.text([one])
+      # HELP E_total Counted.
+      # TYPE E_total counter
+      E_total{process="0",topic="a"} 3
+      # TYPE wait_seconds histogram
+      wait_seconds_bucket{process="0",le="+Inf"} 2
+      wait_seconds_sum{process="0"} 1.5
+      wait_seconds_count{process="0"} 2
+      build_info{process="0",version="1"} 1
+      # HELP pelton_process_up 1 if this process of pelton server --processes answered, 0 otherwise.
+      # TYPE pelton_process_up gauge
+      pelton_process_up{process="0"} 1
+    TEXT
+  end
+
   # --- processes -----------------------------------------------------------------------------------------------------
 
   def settings(metrics, **more)
@@ -125,7 +201,8 @@ class ProcessMetricsTest < Minitest::Test
     eventually(20, -> { "#{expected}, not #{found}" }) { (found = samples(scrape.body)) == expected }
   end
 
-  def scrape = Probe.probe(@metrics.instance_variable_get(:@liveness).port, "/metrics")
+  def port = @metrics.instance_variable_get(:@liveness).port
+  def scrape = Probe.probe(port, "/metrics")
 
   def test_all_children_answer_on_one_port_and_a_killed_one_keeps_its_counts
     parent(2) { |env| [200, {}, [format("# TYPE done_total counter\ndone_total %d\n", env["PATH_INFO"].size)]] }
@@ -139,6 +216,26 @@ class ProcessMetricsTest < Minitest::Test
     shows([*both[0, 2], 'pelton_process_up{process="0"} 0', both[3]])
     child(0)
     shows(['done_total{process="0"} 16', *both[1..]])
+  end
+
+  def test_a_request_for_openmetrics_gets_what_all_children_speak
+    open = "application/openmetrics-text"
+    text = "# TYPE done counter\ndone_total 1\n"
+    both = lambda do |env|
+      env["HTTP_ACCEPT"].start_with?(open) ? [200, { "Content-Type" => open }, [text, "# EOF\n"]] : [406, {}, []]
+    end
+    { both => [[open, true], ["text/plain", false]], ->(_) { [200, {}, [text]] } => [["text/plain", false]] * 2 }
+      .each do |app, expected|
+      parent(1, &app)
+      child(0)
+      shows(['done_total{process="0"} 1', 'pelton_process_up{process="0"} 1'])
+      found = ["#{open};version=1.0.0,*/*;q=0.1", "text/plain"].map do |accept|
+        answer = Probe.probe(port, "GET /metrics HTTP/1.1\r\nAccept: #{accept}\r\n\r\n")
+        [answer.head["Content-Type"][/[^;]+/], answer.body.end_with?("# EOF\n")]
+      end
+      assert_equal expected, found
+      teardown
+    end
   end
 
   def test_metrics_that_raise_are_an_error_of_the_child_and_no_answer
@@ -176,7 +273,7 @@ class ProcessMetricsTest < Minitest::Test
 
   def test_the_parent_has_no_health_checks
     parent(1) { [200, {}, []] }
-    answer = Probe.probe(@metrics.instance_variable_get(:@liveness).port, "/live")
+    answer = Probe.probe(port, "/live")
     assert_equal [404, "unknown path, known are /metrics"], [answer.status, answer.json[:error]]
   end
 

@@ -11,7 +11,8 @@ require_relative "process_series"
 module Pelton
   # The metrics of all children of `pelton server --processes`, which their parent shows at config.liveness.parent_port.
   # The parent opens a socket for each child before it forks. At each request it connects to all of them, and each child
-  # answers with its pid and its metrics. A restarted child has the socket of the one before.
+  # answers with its pid and its metrics: in the OpenMetrics format, which can be made into the text format, if the app
+  # knows it. A restarted child has the socket of the one before.
   class ProcessMetrics
     LOCAL = "127.0.0.1"
     # Seconds for the answers of all children, and for a child to send its own. Less than a connection to the parent may
@@ -21,9 +22,13 @@ module Pelton
     PAUSE = 0.2
     # An answer without it is not complete.
     LAST_LINE = "# EOF\n"
-    # Of the metrics' Rack app, for text that any version of Prometheus reads.
-    ENV = { "REQUEST_METHOD" => "GET", "PATH_INFO" => "/metrics", "HTTP_ACCEPT" => "text/plain" }.freeze
-    TYPE = { "content-type" => "text/plain; version=0.0.4; charset=utf-8" }.freeze
+    OPEN = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    PLAIN = "text/plain; version=0.0.4; charset=utf-8"
+    # What an OpenMetrics answer and a request for one have in their head.
+    OPEN_TYPE = "application/openmetrics-text"
+    # Of the metrics' Rack app.
+    ENV = { "REQUEST_METHOD" => "GET", "PATH_INFO" => "/metrics",
+            "HTTP_ACCEPT" => "#{OPEN_TYPE};version=1.0.0,text/plain;q=0.5" }.freeze
     SIZE = 65_536
     private_constant(*constants(false))
 
@@ -57,15 +62,17 @@ module Pelton
       Threads.start("pelton.metrics", report: method(:report)) { loop { accept(socket) } }
     end
 
-    # For Liveness, which serves it as it does a Rack app.
+    # For Liveness, which serves it as it does a Rack app. In OpenMetrics if the request accepts that and all children
+    # answer in it.
     #: (Hash[String, untyped]) -> [Integer, Hash[String, String], Array[String]]
-    def call(_env)
+    def call(env)
       deadline = Clock.deadline(TIME)
       @asked = []
       @sockets.each { |socket| @asked << connect(socket.local_address.ip_port, deadline) }
       texts = read(@asked.compact, deadline)
-      @asked.zip(@series) { |socket, series| series.take(*complete(texts[socket])) }
-      [200, TYPE, [ProcessSeries.text(@series)]]
+      @asked.zip(@series) { |socket, series| take(series, texts[socket]) }
+      open = env["HTTP_ACCEPT"].to_s.include?(OPEN_TYPE) && @series.all?(&:open?)
+      [200, { "content-type" => open ? OPEN : PLAIN }, [ProcessSeries.text(@series, open: open)]]
     ensure
       @asked.compact.each(&:close)
     end
@@ -99,12 +106,13 @@ module Pelton
       false # the child ended
     end
 
-    # [pid, text]; nil: it is not complete.
-    def complete(text)
-      return unless text&.end_with?(LAST_LINE)
+    # Gives the series what its child sent, or nothing if that is not complete.
+    def take(series, text)
+      return series.take unless text&.end_with?(LAST_LINE)
 
-      pid, metrics = text.force_encoding(Encoding::UTF_8).split("\n", 2)
-      [Integer(pid), metrics]
+      head, metrics = text.force_encoding(Encoding::UTF_8).split("\n", 2)
+      pid, type = head.split(" ", 2)
+      series.take(Integer(pid), metrics, open: type.to_s.include?(OPEN_TYPE))
     end
 
     # --- in a child ------------------------------------------------------------------------------------------------
@@ -116,8 +124,9 @@ module Pelton
     end
 
     def answer(socket)
-      _, _, parts = @metrics.call(ENV)
-      send_text(socket, "#{Process.pid}\n#{parts.to_a.join}#{LAST_LINE}", Clock.deadline(TIME))
+      _, headers, parts = @metrics.call(ENV)
+      type = headers.find { |name, _| name.casecmp?("content-type") }&.last
+      send_text(socket, "#{Process.pid} #{type}\n#{parts.to_a.join}#{LAST_LINE}", Clock.deadline(TIME))
     rescue Errno::EPIPE, Errno::ECONNRESET
       nil # the parent no longer waits
     rescue StandardError => e
