@@ -128,4 +128,39 @@ class DoctorLimitsTest < Minitest::Test
       assert_equal count, found.size, "#{interval} ms"
     end
   end
+
+  # [options, what the finding of the group says], first with a value that is just allowed.
+  { "session.timeout.ms" => [[9_000, 8_999], "heartbeat.interval.ms (3 s) is more than a third"],
+    "heartbeat.interval.ms" => [[15_000, 15_001], "is more than a third of session.timeout.ms (45 s)"],
+    "max.poll.interval.ms" => [[45_000, 44_999], "session.timeout.ms (45 s) is longer than max.poll.interval.ms"],
+    "fetch.wait.max.ms" => [[59_000, 59_001], "leaves less than a second of socket.timeout.ms (60 s)"],
+    "fetch.queue.backoff.ms" => [[99, 100], "fetch.queue.backoff.ms = 100: "],
+    "auto.commit.interval.ms" => [[1, 0], "auto.commit.interval.ms = 0: "] }.each do |option, (values, text)|
+    define_method("test_#{option.tr(".", "_")}_is_allowed_up_to_a_limit") do
+      counts = values.map do |value|
+        @app.config.kafka = { option => value }
+        findings("group g").count { |finding| finding[:text].include?(text) }
+      end
+      assert_equal [0, 1], counts
+    end
+  end
+
+  def test_a_session_that_is_longer_than_the_default_poll_interval_is_an_error
+    counts = [300_000, 300_001].map do |session|
+      @app.config.kafka = { "session.timeout.ms" => session }
+      findings("group g").count { |finding| finding[:level] == :error }
+    end
+    assert_equal [0, 1], counts
+  end
+
+  # Zero: librdkafka never gives up.
+  def test_a_message_timeout_under_either_name_that_is_longer_than_delivery_timeout_is_a_warning
+    %w[message.timeout.ms delivery.timeout.ms].each do |option|
+      counts = [180_000, 180_001, 0].map do |time|
+        @app.config.kafka = { option => time }
+        findings("delivery_timeout").size
+      end
+      assert_equal [0, 1, 1], counts, option
+    end
+  end
 end

@@ -46,7 +46,8 @@ module Pelton
         end
 
         def check_producer(report, options)
-          message = number(options, "message.timeout.ms", options["delivery.timeout.ms"] || 300_000)
+          # Two names of one option: librdkafka takes the one that is set last, and the default is set first.
+          message = number(options, "delivery.timeout.ms", options["message.timeout.ms"])
           return if message.positive? && @config.delivery_timeout * 1000 >= message
 
           report.warning("delivery_timeout", "#{@config.delivery_timeout} s is shorter than message.timeout.ms " \
