@@ -175,6 +175,24 @@ class ReportsTest < Minitest::Test
                  "topics apply, or create it with one partition", event[:error].message
   end
 
+  # Kafka is away, say.
+  def test_no_more_than_three_reports_wait_for_their_delivery
+    config = app(report_topic: REPORTS).config
+    made = 0
+    pending = Class.new(Fakes::Delivery) { def done? = false }
+    native = @native.to_module
+    native::Producer.block = lambda do |*all|
+      Fakes::Producer.new(*all).tap do |one|
+        one.define_singleton_method(:produce) { |*| (made += 1) && pending.new(REPORTS, 0, nil) }
+      end
+    end
+    stop = Object.new
+    rounds = 0
+    stop.define_singleton_method(:wait) { |_| (rounds += 1) == 9 }
+    Pelton::Reports::Service.new(config, server: nil, bus: app.notifications, native: native) { Reporter.new }.run(stop)
+    assert_equal 3 + 1, made, "three, and that it stopped"
+  end
+
   def test_the_topic_is_declared_with_a_week
     app(report_topic: "r").config.kafka = { "bootstrap.servers" => "a:1" }
     wanted = app.topics.clusters.first.topics.fetch("r").creation

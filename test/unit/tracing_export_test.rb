@@ -182,6 +182,22 @@ class TracingExportTest < Minitest::Test
     assert_equal "\ufffdname", found["name"]
   end
 
+  def test_an_exception_is_cut_to_its_first_thousand_characters_and_eight_thousand_of_its_stack
+    one = span("a")
+    one.error = ["KeyError", "m#{"x" * 2_000}", ["b#{"y" * 9_000}", "z"]]
+    found = Recorded.spans(JSON.parse(Tracing::Otlp.new({}).body([one]))).first
+    event = found["events"].first
+    values = event["attributes"].to_h { |pair| [pair["key"], pair["value"]["stringValue"]] }
+    assert_equal ["KeyError", "m#{"x" * 999}", "b#{"y" * 7_999}"],
+                 values.values_at("exception.type", "exception.message", "exception.stacktrace")
+    assert_equal ["exception", "2"], event.values_at("name", "timeUnixNano")
+    assert_equal({ "code" => 2, "message" => "KeyError: m#{"x" * 989}" }, found["status"])
+    one.error = ["KeyError", "short", %w[a b]]
+    found = Recorded.spans(JSON.parse(Tracing::Otlp.new({}).body([one]))).first
+    assert_equal ["KeyError: short", "a\nb"],
+                 [found["status"]["message"], found["events"].first["attributes"].last["value"]["stringValue"]]
+  end
+
   # test/vectors/otlp_trace.json is made of the official protobuf definitions (opentelemetry-proto 1.45.2 of PyPI):
   # {message => {name of a field in JSON => type}}.
   OTLP = JSON.parse(File.read(File.expand_path("../vectors/otlp_trace.json", __dir__))).freeze

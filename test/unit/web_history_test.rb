@@ -109,6 +109,48 @@ class WebHistoryTest < Minitest::Test
     assert_equal '<a href="&quot;" hidden>&lt;</a>', html.tag(:a, "<", href: '"', title: nil, hidden: true)
   end
 
+  # --- changes of groups --------------------------------------------------------------------------------------------
+
+  # groups: {"billing" => [state, { "app-1" => [partitions of orders] }]}
+  def groups_at(at, groups)
+    descriptions = groups.to_h do |id, (state, members)|
+      list = (members || {}).map do |name, numbers|
+        Pelton::Admin::Member.new(id: "#{name}-id", client_id: name, instance_id: nil, host: "h",
+                                  partitions: numbers.map { |number| ["orders", number] })
+      end
+      [id, Pelton::Admin::GroupDescription.new(id: id, state: state, type: :classic, assignor: "range", coordinator: 1,
+                                               members: list)]
+    end
+    Web::Observation.new(cluster: nil, topics: {}, ends: {}, groups: descriptions, commits: {}, at: at.to_f)
+  end
+
+  def changes(*observations)
+    kept = history
+    observations.each_with_index { |groups, index| kept.send(:remember, groups_at(index, groups)) }
+    [kept, kept.changes.map(&:last)]
+  end
+
+  def test_a_group_that_appears_changes_its_state_and_goes_is_noted_newest_first
+    kept, texts = changes({ "old" => [:empty] }, { "old" => [:empty], "new" => [:empty] }, { "new" => [:stable] })
+    assert_equal ["is gone", "empty → stable", "appeared, empty"], texts
+    assert_equal [[2.0, "old", "is gone"]], kept.changes("old")
+    assert_equal [2.0, 1.0], kept.changes("new").map(&:first)
+  end
+
+  def test_members_that_join_and_leave_and_partitions_that_move_are_noted
+    both = { "a" => [0, 1], "b" => [2] }
+    _, texts = changes({ "g" => [:stable, { "a" => [0, 1, 2] }] }, { "g" => [:stable, both] },
+                       { "g" => [:stable, both] }, { "g" => [:stable, { "b" => [0, 1, 2] }] })
+    assert_equal ["2 partitions got another owner", "a left", "1 partition got another owner", "b joined"], texts
+  end
+
+  def test_the_last_200_changes_are_kept
+    states = Array.new(202) { |number| { "g" => [number.even? ? :stable : :empty] } }
+    kept, texts = changes(*states)
+    assert_equal [200, "stable → empty", 201.0, 2.0],
+                 [texts.size, texts.first, kept.changes.first.first, kept.changes.last.first]
+  end
+
   # --- plots --------------------------------------------------------------------------------------------------------
 
   def scale_of(*values, **options)
