@@ -195,6 +195,19 @@ class BufferTest < Minitest::Test
     assert_raises(Pelton::ClosedError) { fill("3") }
   end
 
+  # A full queue delays a close by its own timeout at most, and each flush by `queue_timeout`.
+  def test_close_waits_for_a_full_queue_no_longer_than_its_timeout_and_queue_timeout
+    waits = [0.5, 60, nil].map do |timeout|
+      native = Fakes::Native.new
+      producer = Pelton::Producer.new(Pelton::Config.new, bus: @bus, native: native.to_module)
+      producer.buffer(topic: "a", payload: "1")
+      producer.close(timeout: timeout)
+      native.producers.first.calls.assoc(:many).last
+    end
+    assert_operator waits.first, :<=, 0.5
+    assert_equal [Pelton::Config.new.queue_timeout] * 2, waits.drop(1)
+  end
+
   def test_close_reports_buffered_messages_that_it_could_not_send
     errors = []
     @bus.subscribe("error.occurred") { |event| errors << event.payload.values_at(:error, :source, :client) }

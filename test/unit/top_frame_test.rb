@@ -85,6 +85,19 @@ class TopFrameTest < Minitest::Test
     assert(lines.any? { |line| line.match?(/\A… \d+ more\z/) })
   end
 
+  # Four tables besides that of the processes have one row each. Each table has an empty line and its headings.
+  def test_lines_are_shared_out_among_the_tables
+    many = Array.new(50) { |number| report(pid: number + 1, running: [], errors: [], partitions: {}) }
+    shown = ->(height) { frame(*many).lines(height: height).map(&:strip) }
+    { 21 => 8, 19 => 7, 9 => 2 }.each do |height, rows|
+      lines = shown.call(height)
+      assert_equal ["", "GROUP    PROCESSES  LAG  DONE/S"], lines[1, 2]
+      assert_equal [rows - 1, "… #{50 - rows + 1} more"], [lines.grep(/\Aweb:/).size, lines.last], height
+    end
+    assert_equal 3, shown.call(3).size
+    assert_equal 50, frame(*many).lines(height: 200).grep(/\Aweb:/).size
+  end
+
   def test_no_process
     assert_equal "No process has reported lately.", frame.lines.last
   end
