@@ -24,6 +24,8 @@ require_relative "web/pages/settings"
 require_relative "web/pages/topics"
 require_relative "web/report_history"
 require_relative "web/request"
+require_relative "web/sizes"
+require_relative "web/topic_trends"
 require_relative "web/trend_reading"
 require_relative "web/trends"
 
@@ -72,10 +74,7 @@ module Pelton
       markers = Offsets::Markers.new { |ranges| Offsets::Markers.read(self.app, ranges) }
       @history = History.new(markers: markers) { self.app.admin }
       @reports = ReportHistory.new { |options, each| self.app.each(report_topic, **options, &each) }
-      @trends = Trends.new do |times, stop, &each|
-        longest = @reports.latest.map(&:interval).max || self.app.config.report_interval
-        TrendReading.new(self.app, report_topic, longest: longest).each(times, stop, &each)
-      end
+      read_later
     end
 
     # The app whose cluster it shows.
@@ -91,6 +90,12 @@ module Pelton
     # For Pelton: the same for a day and a week.
     #: () -> Trends
     attr_reader :trends
+    # For Pelton: about how large topics are.
+    #: () -> Sizes
+    attr_reader :sizes
+    # For Pelton: a day and a week of topics.
+    #: () -> TopicTrends
+    attr_reader :topic_trends
 
     # For Pelton: where the processes report.
     #: () -> String
@@ -114,6 +119,8 @@ module Pelton
     #: () -> void
     def close
       @actions.close
+      @topic_trends.close
+      @sizes.close
       @trends.close
       @reports.close
       @history.close
@@ -122,6 +129,18 @@ module Pelton
     def inspect = "#<#{self.class} #{app.config.client_id}>"
 
     private
+
+    # What only some pages show is read when one asks.
+    def read_later
+      @trends = Trends.new do |times, stop, &each|
+        longest = @reports.latest.map(&:interval).max || app.config.report_interval
+        TrendReading.new(app, report_topic, longest: longest).each(times, stop, &each)
+      end
+      @sizes = Sizes.new { |*asked, &each| SizeReading.new(app).each(*asked, &each) }
+      @topic_trends = TopicTrends.new do |name|
+        Trends.new(sample: TopicSample) { |*asked, &each| TopicReading.new(app, name).each(*asked, &each) }
+      end
+    end
 
     def answer(request)
       refused = @access.refusal(request)

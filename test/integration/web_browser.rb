@@ -99,7 +99,7 @@ Scenario.run do
   %w[24h 7d].each do |range|
     eventually(60, -> { web.trends.look(range).inspect }) { web.trends.look(range).complete? }
     paths.push("/?range=#{range}", "/group?id=#{prefix}audit&range=#{range}", "/process?#{id}&range=#{range}",
-               "/errors?range=#{range}")
+               "/errors?range=#{range}", "/topic?name=#{orders}&range=#{range}")
   end
   paths.push("/processes", "/process?#{id}", "/settings", "/settings?#{id}", "/jobs",
              "/job?#{URI.encode_www_form(id: evil)}", "/errors",

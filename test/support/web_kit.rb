@@ -37,6 +37,7 @@ module WebKit
     @reported = []
     @app.subscribe("error.occurred") { |event| @reported << event[:error] }
     @web = Pelton::Web.new(@app)
+    @web.instance_variable_set(:@sizes, Pelton::Web::Sizes.new { |*| nil }) # they are not known
     # What reads the topic of reports; @reading makes it.
     reading = @reading = { messages: [], error: nil }
     reports = Pelton::Web::ReportHistory.new do |options, each|

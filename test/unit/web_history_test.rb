@@ -53,6 +53,12 @@ class WebHistoryTest < Minitest::Test
     assert_equal [nil, nil, nil], [Web::Series::EMPTY.begin, Web::Series::EMPTY.max, Web::Series::EMPTY.above(0)]
   end
 
+  def test_growth_of_a_series
+    assert_equal 5, series([0, 4], [10, 7], [20, 9]).growth
+    assert_equal 0, series([0, 90], [10, 3]).growth # the topic was made again
+    assert_equal [0, 0], [series([0, 4]).growth, Web::Series::EMPTY.growth]
+  end
+
   # A page read points while the thread dropped those of an hour ago.
   def test_a_page_has_a_copy_of_a_series
     kept = history([0, 100, 50], [10, 300, 150])
@@ -88,6 +94,9 @@ class WebHistoryTest < Minitest::Test
     assert_equal %w[– 0 42 1,234,567], [nil, 0, 42, 1_234_567].map { |one| numbers.whole(one) }
     assert_equal ["–", "0", "0.25", "42", "12.3 k", "1.5 M"],
                  [nil, 0, 0.25, 42.0, 12_345.6, 1.5e6].map { |one| numbers.short(one) }
+    # These were "1e+03 k".
+    assert_equal ["999 k", "1 M", "1 G", "2.5 T"],
+                 [999_400, 999_600, 999_900_000, 2.5e12].map { |one| numbers.short(one) }
     assert_equal ["–", "0 s", "0.1 s", "3.2 s", "10 s", "59 s", "1 min 15 s", "2 h", "1 d 1 h"],
                  [nil, 0.04, 0.05, 3.21, 10.0, 59, 75, 7200, 90_000].map { |one| numbers.seconds(one) }
   end

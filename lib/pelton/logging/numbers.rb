@@ -3,7 +3,7 @@
 module Pelton
   # Numbers as people read them.
   module Numbers
-    STEPS = { 1e9 => "G", 1e6 => "M", 1e3 => "k" }.freeze
+    STEPS = { 1e12 => "T", 1e9 => "G", 1e6 => "M", 1e3 => "k" }.freeze
     PARTS = { 86_400 => "d", 3600 => "h", 60 => "min" }.freeze
     private_constant :STEPS, :PARTS
 
@@ -18,7 +18,7 @@ module Pelton
     def short(number)
       return "–" unless number
 
-      size, unit = STEPS.find { |step, _| number.abs >= step }
+      size, unit = STEPS.find { |step, _| number.abs >= step * 0.9995 } # or 999,600 would be "1e+03 k"
       return "#{format("%.3g", number / size)} #{unit}" if size
 
       number.abs >= 100 || number.to_i == number ? number.round.to_s : format("%.2g", number)

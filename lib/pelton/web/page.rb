@@ -124,7 +124,30 @@ module Pelton
         found["/groups"] = [now.groups.each_key.count { |id| now.lag(id).to_i.positive? }, "with lag"] if now
         found["/processes"] = [Reports::Summary.new(web.reports.known, now: Clock.wall).live.size, "running"]
         found["/errors"] = [web.reports.failures.size, "in an hour"]
+        found["/dead-letters"] = [new_letters, "in an hour"]
         found.reject { |_, (count, _)| count.zero? }
+      end
+
+      # Topics with dead letters: those of the app's routes, and those whose names end in .dead.
+      def letter_topics
+        named = now ? now.topics.keys.grep(/\.dead\z/) : []
+        [*routed_letters, *named].uniq.sort
+      end
+
+      def routed_letters
+        return [] if app.routes.empty?
+
+        app.routes.groups(app.config).flat_map { |one| one.topics.values.filter_map(&:dead_letters) }
+      rescue ConfigError # such as a group_id that is missing
+        []
+      end
+
+      # By how much the ends of their partitions grew within the last hour, so it costs no question to Kafka.
+      def new_letters(topics = letter_topics)
+        return 0 unless now
+
+        places = topics.flat_map { |name| now.topics[name]&.partitions.to_a.map { |one| [name, one.number] } }
+        places.sum { |place| history.series(:end, place).growth }
       end
 
       # A word in a frame. kind: :good, :bad, :warn or :plain.

@@ -42,6 +42,10 @@ module Pelton
       #: () -> Numeric?
       def last = @values.last
 
+      # The last value less the first, or 0.
+      #: () -> Numeric
+      def growth = empty? ? 0 : [last - @values.first, 0].max
+
       # The time of the first value; nil: there is none.
       #: () -> Float?
       def begin = @times.first

@@ -7,7 +7,7 @@ module Pelton
     # The choice of the time that the plots of a page show: an hour, a day or a week.
     module TrendView
       # Fields of a page's address that its links keep.
-      KEPT = %w[id error group].freeze
+      KEPT = %w[id name error group].freeze
       private_constant :KEPT
 
       private
@@ -30,15 +30,23 @@ module Pelton
       end
 
       def range_text
-        state = web.trends.look(range)
-        return "The reports of processes cannot be read: #{state.problem.message}" if state.problem
+        state = trends.look(range)
+        return "#{unread} cannot be read: #{state.problem.message}" if state.problem
         return "Being read: #{state.done} of #{state.total} times." unless state.complete?
-        return "No process reported within this time to the topic #{web.report_topic}." if trend(:lag).empty?
+        return nothing_read if trend(*trend_known).empty?
 
-        "From the reports of processes, a value each #{seconds(Trends::RANGES.fetch(range).step)}."
+        "From #{trend_source}, a value each #{seconds(Trends::RANGES.fetch(range).step)}."
       end
 
-      def trend(*words) = web.trends.series(range, *words)
+      # Where the numbers come from; pages may have others.
+      def trends = web.trends
+      # The numbers that are there if there are any.
+      def trend_known = [:lag]
+      def trend_source = "the reports of processes"
+      def unread = "The reports of processes"
+      def nothing_read = "No process reported within this time to the topic #{web.report_topic}."
+
+      def trend(*words) = trends.series(range, *words)
 
       # lines: {"done" => [:in, :group, "billing"]}, see Trends#series.
       def trend_plot(title, lines, unit: "")

@@ -9,10 +9,10 @@ require_relative "trend_sample"
 
 module Pelton
   class Web
-    # Numbers of a day and of a week, from the topic with the reports of processes. It reads a few seconds of the topic
-    # at each of some times, and keeps the numbers of each time, so the work and the memory do not grow with the topic.
-    # The first page that shows such a time starts a thread, "pelton.web.trends", which ends when it has read what is
-    # missing. The next page that misses a newer time starts it again.
+    # Numbers of a day and of a week: of processes, from the topic with their reports (TrendReading), or of a topic,
+    # from the offsets of some times (TopicReading). It keeps the numbers of each time, so the work and the memory do
+    # not grow with what a topic has. The first page that shows such a time starts a thread, "pelton.web.trends", which
+    # ends when it has read what is missing. The next page that misses a newer time starts it again.
     class Trends
       # span: seconds that a plot shows. step: seconds between two times.
       Range = Struct.new(:name, :span, :step)
@@ -28,10 +28,12 @@ module Pelton
       CLOSE = 15
       private_constant :RETRY, :CLOSE
 
-      # The block reads the topic, see TrendReading: it gets times and a Background::Stop, and yields each time with the
-      # latest report of each process that reported shortly before. clock: returns the time, in seconds since 1970.
-      #: (?clock: ^() -> Numeric) { (Array[Integer], Background::Stop) { (Integer, Array[Reports::Report]) -> void } -> void } -> void
-      def initialize(clock: Clock.method(:wall), &read)
+      # The block reads: it gets times and a Background::Stop, and yields each time with what `sample` makes numbers
+      # of, such as the latest report of each process that reported shortly before. clock: returns the time, in seconds
+      # since 1970.
+      #: (?clock: ^() -> Numeric, ?sample: untyped) { (Array[Integer], Background::Stop) { (Integer, untyped) -> void } -> void } -> void
+      def initialize(clock: Clock.method(:wall), sample: TrendSample, &read)
+        @sample = sample
         @read = read
         @clock = clock
         @lock = Mutex.new
@@ -52,7 +54,8 @@ module Pelton
         end
       end
 
-      # Numbers of a range: messages per second that were done (:in) and sent (:out), :errors per second, and :lag.
+      # Numbers of a range: messages per second that were done (:in) and sent (:out), :errors per second, and :lag. Of a
+      # topic: messages per second that it got (:produced).
       #   series("24h", :lag)                       # of all processes
       #   series("24h", :in, :group, "billing")     # also :lag
       #   series("24h", :rss, :process, "web-1:4711:1764300000123")
@@ -99,8 +102,8 @@ module Pelton
       # The sample before the first that is missing, too: rates come from two.
       def read(name, missing, stop)
         before = nil
-        @read.call([missing.first - RANGES.fetch(name).step, *missing], stop) do |time, reports|
-          sample = TrendSample.of(reports, time, before)
+        @read.call([missing.first - RANGES.fetch(name).step, *missing], stop) do |time, found|
+          sample = @sample.of(found, time, before)
           keep(name, sample) if before
           before = sample
         end

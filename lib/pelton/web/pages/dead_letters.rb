@@ -32,13 +32,6 @@ module Pelton
 
         def title = topic ? "Dead letters of #{topic}" : "Dead letters"
 
-        # Those of the app's routes, and those whose names end in .dead.
-        def topics
-          routed = app.routes.empty? ? [] : app.routes.groups(app.config).flat_map { |one| one.topics.values }
-          named = now ? now.topics.keys.grep(/\.dead\z/) : []
-          [*routed.filter_map(&:dead_letters), *named].uniq.sort
-        end
-
         def chosen = STATUS.include?(request[:status]) ? request[:status] : "open"
         def filters = { status: chosen.to_sym, error: request[:error] }.compact
 

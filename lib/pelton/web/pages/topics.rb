@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../page"
+require_relative "../trend_view"
 
 module Pelton
   class Web
@@ -12,6 +13,7 @@ module Pelton
         def title = "Topics"
         def section = "/topics"
         def rows = now.topics.sort
+        def sizes = @sizes ||= web.sizes.of(turned(rows).map(&:first))
         def replicas(topic) = topic.partitions.map { |one| one.replicas.size }.uniq.sort.join(", ")
 
         def health(topic)
@@ -24,6 +26,8 @@ module Pelton
 
       # One topic: partitions, settings, and how it differs from the declaration.
       class Topic < Page
+        include TrendView
+
         TIMEOUT = 5
         private_constant :TIMEOUT
 
@@ -59,6 +63,9 @@ module Pelton
           end
         end
 
+        # Sizes::Size; nil: not known yet.
+        def size = @size ||= web.sizes.of([name])[name]
+
         # How long messages are kept: "7 d", "by key" if the topic is compacted, or both.
         def kept
           ms, policy = %w[retention.ms cleanup.policy].map { |name| configs.find { |one| one.name == name }&.value }
@@ -67,6 +74,12 @@ module Pelton
         end
 
         def groups = now.commits.select { |_, all| all.any? { |(topic, _), _| topic == name } }.keys.sort
+
+        def trends = web.topic_trends.of(name)
+        def trend_known = [:produced]
+        def trend_source = "the offsets that Kafka knows for each time"
+        def unread = "The offsets of earlier times"
+        def nothing_read = "Kafka has no messages of this time any more."
 
         # Changes of `pelton topics plan`; nil: the app does not declare the topic.
         def drift
@@ -77,8 +90,9 @@ module Pelton
           end
         end
 
+        # What Kafka says, or `otherwise`. While it does not answer, nothing is asked, because each question would wait.
         def asking(otherwise)
-          yield
+          error ? otherwise : yield
         rescue KafkaError => e
           @failure = e
           otherwise

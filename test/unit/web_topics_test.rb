@@ -1,0 +1,206 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/web_kit"
+
+# The dashboard's pages about topics: their size, and what they got in a day or a week. (Read from a real Kafka:
+# test/integration/web_topics.rb.)
+class WebTopicsTest < Minitest::Test
+  include WebKit
+
+  Web = Pelton::Web
+
+  # The web's sizes are read by this block.
+  def read_sizes(&block)
+    sizes = Web::Sizes.new(&block)
+    @web.instance_variable_set(:@sizes, sizes)
+    sizes
+  end
+
+  def size(bytes) = Web::Sizes::Size.new(bytes, 240)
+
+  # --- sizes --------------------------------------------------------------------------------------------------------
+
+  def test_both_pages_show_about_how_large_a_topic_is
+    orders
+    read_sizes { |names, _, &each| names.each { |name| each.call(name, size(1_234_567)) } }
+    eventually(20, "the size") { get("/topic", { name: "orders" }).text.match?(/Size about 1\.23 MB/) }
+    assert_match(/orders \s*2 \s*1 \s*1\.23 MB /, get("/topics").text)
+  end
+
+  def test_a_size_that_is_not_known_is_a_dash
+    orders
+    read_sizes { |names, _, &each| names.each { |name| each.call(name, nil) } }
+    2.times do
+      assert_match(/Size – /, get("/topic", { name: "orders" }).text)
+      eventually(20, "the end of the thread") { Pelton::Threads.list.map(&:name).none?("pelton.web.sizes") }
+    end
+    assert_match(/orders \s*2 \s*1 \s*– /, get("/topics").text)
+  end
+
+  def test_a_topic_is_read_once_and_others_when_they_are_asked_for
+    asked = []
+    sizes = read_sizes do |names, _, &each|
+      asked << names
+      names.each { |name| each.call(name, size(9)) }
+    end
+    [%w[a b], %w[b c], %w[a b c]].each do |names|
+      eventually(20, "all sizes") { sizes.of(names).size == names.size }
+    end
+    assert_equal [%w[a b], %w[c]], asked
+  end
+
+  def test_a_failure_is_not_repeated_at_once
+    calls = 0
+    sizes = read_sizes do
+      calls += 1
+      raise Pelton::KafkaError.new(-195, :_TRANSPORT, "gone")
+    end
+    eventually(20, "the failure") { sizes.of(%w[a]) && sizes.instance_variable_get(:@failed_at) }
+    3.times { assert_empty sizes.of(%w[a]) }
+    assert_equal 1, calls
+    sizes.instance_variable_set(:@failed_at, Pelton::Clock.now - 16)
+    eventually(20, "another attempt") { sizes.of(%w[a]) && calls == 2 }
+  end
+
+  def test_close_ends_the_reading
+    started = Thread::Queue.new
+    sizes = read_sizes do |_, stop|
+      started << true
+      stop.wait(60)
+    end
+    sizes.of(%w[a])
+    started.pop
+    sizes.close
+    refute_includes Pelton::Threads.list.map(&:name), "pelton.web.sizes"
+  end
+
+  # Of a long partition three places, of a short one all, and each offset once.
+  def test_places_that_are_read
+    ranges = Web::SizeReading.new(@app).send(:ranges, { ["a", 0] => 10...1010, ["b", 0] => 5...65, ["c", 0] => 0...1 })
+    assert_equal [{ ["a", 0] => 10...30, ["b", 0] => 5...65, ["c", 0] => 0...1 },
+                  { ["a", 0] => 500...520, ["b", 0] => 5...5, ["c", 0] => 0...0 },
+                  { ["a", 0] => 990...1010, ["b", 0] => 5...5, ["c", 0] => 0...0 }], ranges
+  end
+
+  # Each question would wait for seconds.
+  def test_without_kafka_the_pages_of_a_topic_and_a_group_ask_nothing
+    orders
+    get("/")
+    @answers[:cluster] = Pelton::KafkaError.new(-195, :_TRANSPORT, "gone")
+    @web.history.look
+    asked = []
+    %i[config offsets].each { |name| @answers[name] = ->(*) { (asked << name) && raise("asked") } }
+    topic, group = [["/topic", { name: "orders" }], ["/group", { id: "billing" }]].map { |page| get(*page) }
+    assert_equal [200, 200, []], [topic.status, group.status, asked]
+    assert_match(/Kafka did not answer/, topic.text)
+  end
+
+  # --- a day and a week ---------------------------------------------------------------------------------------------
+
+  # What the offsets of these partitions are at each time: {nil => [first, last], 900 => {0 => 7}}
+  def read_offsets(times, bounds)
+    partitions = bounds.keys.map { |number| Pelton::Admin::Partition.new(number: number, leader: 1) }
+    topics = { "orders" => Pelton::Admin::TopicDescription.new(name: "orders", partitions: partitions) }
+    admin = Object.new
+    admin.define_singleton_method(:topics) { |*, **| topics }
+    admin.define_singleton_method(:offsets) do |places, **|
+      places.to_h do |(topic, number), position|
+        known = { beginning: bounds[number].first, end: bounds[number].last }
+        [[topic, number], known.fetch(position) { times.fetch(position.to_i)[number] }]
+      end
+    end
+    found = []
+    app = Struct.new(:admin).new(admin)
+    Web::TopicReading.new(app, "orders").each(times.keys, Pelton::Background::Stop.new) { |*one| found << one }
+    found
+  end
+
+  def rates(found)
+    before = nil
+    found.map { |time, offsets| (before = Web::TopicSample.of(offsets, time, before)).values[[:produced]] }
+  end
+
+  def test_rates_come_from_the_offsets_of_two_times
+    # Without a message after the time, it is the end of the partition.
+    found = read_offsets({ 0 => { 0 => 0, 1 => 0 }, 900 => { 0 => 90, 1 => 9 }, 1800 => { 0 => nil, 1 => 9 } },
+                         { 0 => [0, 180], 1 => [0, 9] })
+    assert_equal [nil, 0.11, 0.1], rates(found)
+  end
+
+  def test_a_rate_whose_messages_retention_deleted_is_unknown
+    found = read_offsets({ 0 => { 0 => 50 }, 900 => { 0 => 50 }, 1800 => { 0 => 140 }, 2700 => { 0 => 230 } },
+                         { 0 => [50, 300] })
+    assert_equal [nil, nil, nil, 0.1], rates(found)
+  end
+
+  def test_a_partition_that_retention_emptied_hides_no_other
+    found = read_offsets({ 0 => { 0 => 0, 1 => nil }, 900 => { 0 => 90, 1 => nil } }, { 0 => [0, 99], 1 => [7, 7] })
+    assert_equal [nil, 0.1], rates(found)
+    assert_equal [nil, nil], rates(read_offsets({ 0 => { 1 => nil }, 900 => { 1 => nil } }, { 1 => [7, 7] }))
+  end
+
+  def test_a_partition_that_came_since_counts_and_a_topic_made_again_does_not_count_down
+    sample = ->(time, offsets, before = nil) { Web::TopicSample.of(offsets, time, before) }
+    first = sample.call(0, { ["a", 0] => 100 })
+    assert_equal 2.0, sample.call(10, { ["a", 0] => 110, ["a", 1] => 10 }, first).values[[:produced]]
+    assert_equal 0.0, sample.call(10, { ["a", 0] => 3 }, first).values[[:produced]]
+  end
+
+  def test_a_topic_with_too_many_partitions_is_refused
+    bounds = (0..500).to_h { |number| [number, [0, 1]] }
+    error = assert_raises(Pelton::ConfigError) { read_offsets({}, bounds) }
+    assert_equal 'topic = "orders": has 501 partitions, of 500 at most for a day or a week', error.message
+  end
+
+  def trends_of(&read)
+    trends = Web::TopicTrends.new do |name|
+      Web::Trends.new(clock: -> { 172_800 }, sample: Web::TopicSample) do |times, _, &each|
+        read.call(name, times, each)
+      end
+    end
+    @web.instance_variable_set(:@topic_trends, trends)
+    trends
+  end
+
+  def test_the_page_of_a_topic_shows_a_day
+    orders
+    page = ->(range = nil) { get("/topic", { name: "orders", range: range }.compact) }
+    trends_of { |name, times, each| times.each { |time| each.call(time, { [name, 0] => time / 2 }) } }
+    assert_includes page.call.body, 'href="/topic?name=orders&amp;range=24h"'
+    eventually(20, "a day") do
+      page.call("24h").text.include?("From the offsets that Kafka knows for each time, a value each 15 min.")
+    end
+    assert_match(%r{Throughput .*in .*0\.5/s}m, page.call("24h").text)
+    trends_of { |_, times, each| times.each { |time| each.call(time, nil) } }
+    eventually(20, "nothing") { page.call("7d").text.include?("Kafka has no messages of this time any more.") }
+    trends_of { raise Pelton::KafkaError.new(-195, :_TRANSPORT, "gone") }
+    eventually(20, "a problem") { page.call("7d").text.match?(/The offsets of earlier times cannot be read: .*gone/) }
+  end
+
+  def test_the_topics_that_were_asked_for_last_are_remembered
+    trends = trends_of { |*| nil }
+    first = trends.of("0")
+    (1..49).each { |number| trends.of(number.to_s) }
+    assert_same first, trends.of("0")
+    second = trends.of("1")
+    trends.of("50")
+    assert_same first, trends.of("0")
+    assert_same second, trends.of("1")
+    assert_equal 50, trends.instance_variable_get(:@all).size
+  end
+
+  # --- dead letters -------------------------------------------------------------------------------------------------
+
+  def test_the_menu_counts_the_dead_letters_of_an_hour
+    orders
+    @answers[:names] = %w[orders orders.dead]
+    @groups.logs[["orders.dead", 0]] = 0...4
+    refute_match(/Dead letters \d/, get("/").text)
+    @groups.logs[["orders.dead", 0]] = 0...7
+    @web.history.look
+    assert_match(/Dead letters\s+3\s+in an hour/, get("/").text)
+    assert_match(/orders\.dead\s+3 in an hour/, get("/dead-letters").text)
+    refute_match(/orders\.dead\s+3 in/, get("/topics").text)
+  end
+end
