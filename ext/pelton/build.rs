@@ -14,6 +14,10 @@ fn main() {
             println!("cargo:rustc-cfg=ruby_gte_{version}");
         }
     }
+    if wraps() {
+        // for ext/core/src/rd/fetching.rs
+        println!("cargo:rustc-cdylib-link-arg=-Wl,--wrap=rd_kafka_toppar_fetch_decide");
+    }
     println!("cargo:rustc-check-cfg=cfg(own_allocator)");
     if own_allocator() {
         println!("cargo:rustc-cfg=own_allocator");
@@ -23,13 +27,17 @@ fn main() {
     }
 }
 
+/// Whether the linker can put our functions in front of librdkafka's and libc's: librdkafka is in this shared object, and
+/// the linker has `--wrap`.
+fn wraps() -> bool {
+    std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") && std::env::var_os("CARGO_FEATURE_SYSTEM").is_none()
+}
+
 fn own_allocator() -> bool {
-    let linux = std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux");
-    let shared = std::env::var_os("CARGO_FEATURE_SYSTEM").is_some();
     match std::env::var("PELTON_ALLOCATOR").as_deref() {
-        Err(_) | Ok("") => linux && !shared,
+        Err(_) | Ok("") => wraps(),
         Ok("system") => false,
-        Ok("jemalloc") if linux && !shared => true,
+        Ok("jemalloc") if wraps() => true,
         Ok("jemalloc") => panic!("PELTON_ALLOCATOR=jemalloc: only on Linux, and not with PELTON_LIBRDKAFKA=system."),
         Ok(other) => panic!("PELTON_ALLOCATOR={other}: unknown; it can be jemalloc (the default on Linux) or system."),
     }

@@ -231,6 +231,9 @@ module Pelton
     #   threads           Ruby threads by kind; "other" are those of other code
     #   native_threads    native threads by name; nil without /proc
     #   descriptors       open descriptors; nil without /proc
+    #   memory            bytes: `budget` (config.memory), `resident` (the whole process), and the parts: `fetched`
+    #                     (waits in librdkafka's queues) and `producers` (waits to be sent), both estimated, `batches`
+    #                     (given to consumers), `retained` (held by message objects until Ruby collects them), `decoded`
     #   consumers         consumer objects per partition
     #   consumer_threads  threads that consumers started, per partition
     #   lags              messages per partition that are not done, up to the end that the last fetch reported
@@ -247,7 +250,9 @@ module Pelton
     def stats
       none = { consumers: {}, consumer_threads: {}, lags: {}, stopped: {}, leaked: 0,
                jobs: { running: 0, waiting: 0, aside: 0 } }
-      [nil, :stopped].include?(@server&.status) ? { **ResourceMonitor.measure, **none } : @server.stats
+      return @server.stats unless [nil, :stopped].include?(@server&.status)
+
+      { **MemoryBudget.stats(@config, Native.for(@native)), **none }
     end
 
     # Stops the server, closes producers and admin, and returns the number of messages that were not delivered. timeout:

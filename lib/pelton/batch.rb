@@ -34,6 +34,10 @@ module Pelton
     #     batch.stale? # => false
     #: def stale?: () -> bool
 
+    # @!method emptied
+    #   For Pelton: an empty batch that is stale when this one is. It keeps no messages.
+    #: def emptied: () -> Batch
+
     # @!method restarted?
     #   For Pelton: is it the first batch after the topic was deleted and created again?
     #: def restarted?: () -> bool

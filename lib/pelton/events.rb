@@ -196,10 +196,12 @@ module Pelton
       ["schedule.promoted", %i[topic partition messages lag],
        "Messages of a partition of config.schedule_topic were due, and their transaction is committed.",
        { messages: "number of messages", lag: "seconds between the due time of the first one and the sending" }],
-      ["stats.measured", %i[threads native_threads descriptors consumers consumer_threads lags stopped jobs leaked],
+      ["stats.measured",
+       %i[threads native_threads descriptors memory consumers consumer_threads lags stopped jobs leaked],
        "Numbers of the process, as `Pelton.stats` returns them. Every config.stats_interval while a server runs, if " \
        "subscribed.",
        { threads: "Ruby threads by kind", native_threads: "native threads by name", descriptors: "open descriptors",
+         memory: "bytes: budget, resident, fetched, batches, retained, decoded, producers",
          consumers: "consumer objects per partition", consumer_threads: "threads of consumers per partition",
          lags: "messages per partition that are not done", stopped: "partitions that stopped, with the offset",
          jobs: "`{ running: 2, waiting: 7, aside: 0 }`", leaked: "number of leaked threads that still run" }],

@@ -86,7 +86,7 @@ module Pelton
       { jobs: :jobs, threads: :threads, native_threads: :native_threads }.each do |name, key|
         stats[key].to_h.each { |label, number| @families[name].set([label], number) }
       end
-      memory(stats[:memory] || { decoded: Native.decoding_memory })
+      memory(stats.fetch(:memory))
       @families[:open_descriptors].set([], stats[:descriptors])
       @families[:resident_memory_bytes].set([], ResourceMonitor.resident)
       @families[:server_running].set([], @app.server&.running? ? 1 : 0)

@@ -120,6 +120,7 @@ class GrowthTest < Minitest::Test
   def test_rebalances_leave_no_memory_behind
     native = Fakes::Native.new
     @app = Pelton::App.new(native: Module.new do
+      extend Fakes::Limits
       const_set(:Poller, native.const(:Poller))
       const_set(:Subscription, Rebalances)
     end)

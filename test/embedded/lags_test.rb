@@ -60,4 +60,31 @@ class EmbeddedLagsTest < Minitest::Test
       agreed == members.each_index.to_h { |one| [one, members[one].assignments[name]] }
     end
   end
+
+  def test_stats_have_the_parts_of_the_memory
+    name = topic(1)
+    gate = Thread::Queue.new
+    kept = []
+    reader = consumer do
+      kept.replace(messages.to_a)
+      gate.pop
+    end
+    app = app { topic(name, to: reader) }
+    app.config.memory = "48MB"
+    produce(app, name, Array.new(20) { "x" * 10_000 })
+    app.start
+    eventually(20, -> { app.stats[:memory].to_s }) { app.stats[:memory][:batches] >= 10_000 }
+    memory = app.stats[:memory]
+    assert_equal 48 << 20, memory[:budget]
+    assert_operator memory[:resident], :>, 10 << 20
+    assert_equal 0, memory[:producers]
+    assert_operator memory[:fetched] + memory[:batches], :<=, 20 * 11_000
+    gate.close
+    eventually(20, -> { app.stats[:memory].to_s }) { app.stats[:memory][:batches].zero? }
+    eventually(20, -> { app.stats[:memory].to_s }) { app.stats[:memory][:retained] >= kept.sum(&:size) }
+    assert app.stop
+    assert_empty errors
+  ensure
+    gate.close
+  end
 end

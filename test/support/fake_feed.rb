@@ -9,6 +9,7 @@ module FakeFeed
   #: (partitions: Integer, batches: Integer, size: Integer) -> Module
   def self.of(partitions:, batches:, size:)
     Module.new do
+      extend Fakes::Limits
       const_set(:Poller, Fakes::Native.new.const(:Poller))
       const_set(:Subscription, Class.new(Subscription) do
         define_method(:initialize) { |*, options| super(partitions, batches, size, options[:prefetch_batches]) }
@@ -37,6 +38,7 @@ module FakeFeed
     def timestamp_ms = 1_700_000_000_123
     def received_ms = 1_700_000_001_123
     def stale? = false
+    def emptied = self
     def restarted? = false
     def dropped = 0
     def messages = raise("a message of an untouched batch was asked for")

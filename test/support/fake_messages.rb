@@ -65,6 +65,7 @@ module Fakes
     %i[timestamp_ms received_ms].each { |name| define_method(name) { @messages.first.public_send(name) } }
     def bytes = @messages.sum(&:size)
     def stale? = @stale.call
+    def emptied = self
     def restarted? = @restarted
     def dropped = 0
 

@@ -276,10 +276,16 @@ module Fakes
     end
   end
 
+  # The limits that a native module takes, for modules that ignore them.
+  module Limits
+    def limit_memory(*) = nil
+    def decoding_memory=(_bytes); end
+  end
+
   # Stands for Pelton::Native. Each instance is a world of its own.
   class Native
     attr_reader :kafka, :events, :pollers, :token_requests, :producers, :subscriptions, :clusters
-    attr_accessor :decoding_threads, :decoding_memory
+    attr_accessor :decoding_threads, :decoding_memory, :memory_limits
 
     def initialize(kafka = Kafka.new)
       @kafka = kafka
@@ -317,6 +323,8 @@ module Fakes
         %i[Poller Producer Subscription EmbeddedCluster].each { |name| const_set(name, native.const(name)) }
         define_singleton_method(:decoding_threads=) { |count| native.decoding_threads = count }
         define_singleton_method(:decoding_memory=) { |bytes| native.decoding_memory = bytes }
+        define_singleton_method(:limit_memory) { |*bytes| native.memory_limits = bytes }
+        define_singleton_method(:memory) { { fetched: 0, batches: 0, retained: 0, decoded: 0, producers: 0 } }
         define_singleton_method(:parse_statistics) { |document| ::Pelton::Json.parse(document) }
         define_singleton_method(:next_token_requests) { |timeout| native.next_token_requests(timeout) }
       end

@@ -54,7 +54,8 @@ class Signatures
   STRUCT = %i[new [] members keyword_init? inspect].freeze
   # Settings::TYPES → RBS
   SETTINGS = { name: "String", text: "String", count: "Integer", pool_size: "Integer", number: "Integer",
-               memory: "Integer", priority: "Integer", port: "Integer", seconds: "Numeric", positive_seconds: "Numeric",
+               memory: "Integer", memory_budget: "Integer",
+               priority: "Integer", port: "Integer", seconds: "Numeric", positive_seconds: "Numeric",
                long_seconds: "Numeric", flag: "bool", callable: "untyped",
                kafka: "Hash[String, untyped]", logger: "untyped",
                poller: "Poller", tracer: "Tracing", nil => "Symbol" }.freeze
@@ -256,7 +257,10 @@ class Signatures
     setting = table.fetch(name)
     type = SETTINGS.fetch(setting.type)
     type += "?" if setting.default.nil? && type != "untyped"
-    method.name.end_with?("=") ? "(#{type}) -> #{type}" : "() -> #{type}"
+    return "() -> #{type}" unless method.name.end_with?("=")
+
+    type = "(Integer | String)?" if %i[memory memory_budget].include?(setting.type)
+    "(#{type}) -> #{type}"
   end
 
   def of_listener(method) = ("(Events::Event) -> void" if LISTENERS.include?(method.name))

@@ -62,7 +62,7 @@ class AppsBackgroundTest < Minitest::Test
     app.subscribe("app.starting") { app.background("more", &:wait) }
     app.config.kafka = { "x" => 1 }
     app.routes { topic "orders", to: Consumer }
-    native = Module.new
+    native = Module.new.extend(Fakes::Limits)
     native.const_set(:Subscription, Class.new { def self.new(*) = raise(Pelton::ConfigError, "x") })
     native.const_set(:Poller, Fakes::Native.new.const(:Poller))
     app.instance_variable_set(:@native, native)

@@ -31,25 +31,21 @@ class DoctorLimitsTest < Minitest::Test
     report.findings.select { |finding| finding[:about] == about }
   end
 
-  # Of eight partitions, which take this part of the memory together.
-  def partitions_take(part)
-    bytes = (CLI::Doctor::Machine.memory * part / 8) - @app.config.prefetch_bytes
-    @app.config.kafka = { "queued.max.messages.kbytes" => (bytes / 1024).floor }
+  # What doctor says about a budget of this part of the memory.
+  def memory(part)
+    @app.config.memory = (Pelton::Container.memory * part).floor
+    report = CLI::Doctor::Report.new
+    CLI::Doctor::Machine.new(@app.config, Pelton::Native).examine(report)
+    report.findings.filter_map { |finding| finding[:text] if finding[:about] == "memory" }
   end
 
-  def test_partitions_that_take_more_than_half_of_the_memory_are_a_warning
-    partitions_take(0.49)
-    assert_empty findings("memory")
-    partitions_take(0.51)
-    assert_match(/all partitions together may take \d+ MB of \d+ MB/, findings("memory").first[:text])
-  end
-
-  def test_memory_is_shown_in_megabytes
-    partitions_take(0.51)
-    all = CLI::Doctor::Machine.memory >> 20
-    part, total = findings("memory").first[:text].scan(/(\d+) MB/).flatten.map(&:to_i)
-    assert_equal all, total
-    assert_in_delta all * 0.51, part, 16
+  def test_a_budget_of_more_than_half_of_the_memory_is_a_warning
+    assert_empty memory(0.49)
+    all = (Pelton::Container.memory / 1_048_576.0).round
+    assert_equal ["#{(all * 0.51).round} MB is more than half of the #{all} MB that this machine or container has: " \
+                  "lower config.memory"], memory(0.51)
+    @app.config.decoding_memory = Pelton::Container.memory
+    assert_match(/lower config.memory or config.decoding_memory\z/, memory(0.1).first)
   end
 
   def test_more_workers_than_jobs_are_a_note_if_the_partitions_of_all_groups_are_known

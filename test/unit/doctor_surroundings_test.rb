@@ -117,9 +117,9 @@ class DoctorSurroundingsTest < Minitest::Test
   end
 
   def test_processes_share_cores_and_memory
-    @app.config.decoding_memory = Pelton::CLI::Doctor::Machine.memory / 4
-    refute_found "decoding_memory"
-    assert_found :warning, "decoding_memory", /for each of 3 processes is more than half/, examine(processes: 3)
+    @app.config.memory = Pelton::Container.memory / 4
+    refute_found "memory"
+    assert_found :warning, "memory", /for each of 3 processes is more than half/, examine(processes: 3)
     assert_found :warning, "processes", /1000 processes, \d+ core/, examine(processes: 1000)
     refute_found "processes"
   end

@@ -68,7 +68,9 @@ class DoctorTest < Minitest::Test
     assert_includes facts["versions"]["native library"], "ABI #{RUBY_VERSION[/\d+\.\d+/]}"
     assert_equal RUBY_DESCRIPTION, facts["versions"]["ruby"]
     assert_operator facts["machine"]["cores"], :>=, 1
-    assert_equal "256 MB", facts["decoding"]["memory"]
+    budget = Pelton::MemoryBudget.new(@app.config)
+    assert_equal ["#{budget.total >> 20} MB", "#{budget.decoded >> 20} MB"],
+                 [facts["machine"]["config.memory"], facts["decoding"]["memory"]]
   end
 
   def test_a_librdkafka_of_the_system_lacks_the_limit_of_gzip

@@ -165,7 +165,7 @@ class MetricsTest < Minitest::Test
 
   def test_few_partitions_of_many_have_series
     metrics(partitions: 3)
-    none = { threads: {}, native_threads: nil, descriptors: nil, stopped: { "g" => { "a" => { 0 => 9 } } },
+    none = { threads: {}, native_threads: nil, descriptors: nil, memory: {}, stopped: { "g" => { "a" => { 0 => 9 } } },
              consumers: { "g" => { "a" => { 0 => 1, 1 => 1 } } }, jobs: { running: 1, waiting: 0, aside: 0 } }
     lags = { "g" => { "a" => { 1 => 5, 0 => 0 }, "b" => { 0 => 1, 1 => 2, 2 => 3 } } }
     app.define_singleton_method(:stats) { { **none, lags: lags } }
@@ -180,13 +180,12 @@ class MetricsTest < Minitest::Test
   end
 
   def test_each_part_of_the_native_memory_has_a_series
+    parts = { fetched: 5, batches: 4, retained: 3, decoded: 2, producers: 1 }
+    assert_equal parts.keys, app.stats[:memory].keys - %i[budget resident]
     metrics
-    decoded = Pelton::Native.decoding_memory
-    assert_equal ["pelton_native_memory_bytes{part=\"decoded\"} #{decoded}"],
-                 lines("pelton_native_memory_bytes").grep(/decoded/)
-    stats = { **app.stats, memory: { budget: 9, resident: 8, batches: 4, decoded: 3 } }
+    stats = { **app.stats, memory: { budget: 9, resident: 8, **parts } }
     app.define_singleton_method(:stats) { stats }
-    assert_equal ["pelton_native_memory_bytes{part=\"batches\"} 4", "pelton_native_memory_bytes{part=\"decoded\"} 3"],
+    assert_equal parts.map { |part, bytes| "pelton_native_memory_bytes{part=\"#{part}\"} #{bytes}" }.sort,
                  lines("pelton_native_memory_bytes").sort
     stats[:memory] = { decoded: 2 }
     assert_equal ["pelton_native_memory_bytes{part=\"decoded\"} 2"], lines("pelton_native_memory_bytes")

@@ -107,7 +107,7 @@ class ServerTest < Minitest::Test
     end
     app.config.kafka = { "x" => 1 }
     opened = []
-    native = Module.new
+    native = Module.new.extend(Fakes::Limits)
     native.const_set(:Subscription, Class.new do
       define_method(:initialize) do |*|
         raise Pelton::ConfigError.new("x", 1, "no such property") unless opened.empty?

@@ -2,6 +2,7 @@
 //! library for bench/polling.rb and bench/idle_clients.rb. Nothing of Pelton in it, and kinder than such clients are:
 //! reports are gathered here and given to Ruby many at a time, where they call Ruby for each.
 
+use pelton_core as _; // for the linker: the core's build.rs redirects a call of librdkafka's to it
 use rdkafka_sys as sys;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::Mutex;

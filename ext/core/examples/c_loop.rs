@@ -9,6 +9,7 @@
 //!     in the order of arrival; RATE messages per second, and each is waited for
 //! ```
 
+use pelton_core as _; // for the linker: the core's build.rs redirects a call of librdkafka's to it
 use rdkafka_sys as sys;
 use std::ffi::{CString, c_char, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -9,7 +9,7 @@ mod packer;
 mod record;
 mod store;
 
-use crate::budget::Reservation;
+use crate::budget::{Copied, Reservation};
 use crate::decode::avro::SchemaId;
 use crate::decode::{Node, Refusal, Root, Task, Tree};
 use crate::error::Error;
@@ -102,7 +102,7 @@ impl Chunk {
                 let start = record.start as usize;
                 Some(call(record.view(&bytes[start..start + record.size()])))
             }
-            Store::Kept(kept) => find(kept, index).map(|bytes| call(record.view(bytes))),
+            Store::Kept(kept, _) => find(kept, index).map(|bytes| call(record.view(bytes))),
         }
     }
 
@@ -186,7 +186,11 @@ impl Chunk {
             let decoded = decoded.filter(|decoded| decoded.room.is_some());
             let nothing = self.admitted().next().is_none();
             let bytes = Arc::clone(bytes);
-            self.exchange(if nothing { Store::Kept(Vec::new()) } else { Store::Whole { bytes, decoded } });
+            self.exchange(if nothing {
+                Store::Kept(Vec::new(), Copied::of(0))
+            } else {
+                Store::Whole { bytes, decoded }
+            });
         }
         self.decoding.store(DONE, Ordering::SeqCst);
     }
@@ -318,9 +322,10 @@ impl Chunk {
         };
         let Store::Whole { bytes, .. } = &**store else { return };
         let referenced = self.records.iter().enumerate().filter(|(index, _)| self.is_referenced(*index));
-        let kept =
+        let kept: Vec<(usize, Box<[u8]>)> =
             referenced.map(|(index, record)| (index, bytes[record.start as usize..][..record.size()].into())).collect();
-        *store = Arc::new(Store::Kept(kept));
+        let copied = Copied::of(kept.iter().map(|(_, bytes)| bytes.len()).sum());
+        *store = Arc::new(Store::Kept(kept, copied));
     }
 }
 

@@ -279,6 +279,7 @@ impl Partition {
         let bytes = chunks.iter().map(|chunk| chunk.bytes()).sum();
         let next = chunks.last().and_then(|chunk| chunk.records().last()).map_or(UNKNOWN, |record| record.offset + 1);
         self.credit.take(bytes);
+        self.queue.measured(bytes / count);
         let batch = Batch {
             topic: Arc::clone(&self.topic),
             partition: self.number,

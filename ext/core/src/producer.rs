@@ -13,7 +13,7 @@ use crate::rd::{Client, Headers, Origin, Queue, Token, Topic, codes};
 use crate::send_times::SendTimes;
 use crate::wait::{self, Outcome, Parker, Waiters};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, Weak};
 use std::time::{Duration, Instant};
 
@@ -84,6 +84,8 @@ pub struct Producer {
     opening: Mutex<()>,
     /// Messages accepted by librdkafka; written by producing threads.
     sent: AtomicU64,
+    /// About how many bytes a message has that was accepted.
+    size: AtomicUsize,
     /// Reported messages. Each is counted before its waiters wake. Written by the event thread.
     settled: AtomicU64,
     /// Messages reported whose failures are counted and whose room in the queue is free again; written by the event
@@ -129,6 +131,7 @@ impl Producer {
                 disconnected: AtomicBool::new(false),
                 idle: Idle::default(),
                 sent: AtomicU64::new(0),
+                size: AtomicUsize::new(0),
                 settled: AtomicU64::new(0),
                 reported: AtomicU64::new(0),
                 progress: Waiters::default(),
@@ -217,6 +220,11 @@ impl Producer {
     pub fn pending(&self) -> u64 {
         let settled = self.settled.load(Ordering::SeqCst);
         self.sent.load(Ordering::SeqCst).saturating_sub(settled)
+    }
+
+    /// About how many bytes of payload these have.
+    fn queued(&self) -> usize {
+        self.pending() as usize * self.size.load(Ordering::Relaxed)
     }
 
     /// Why no message gets through at present, if librdkafka said so: the broker refuses connections, …

@@ -5,6 +5,7 @@ use crate::value::{self, message};
 use crate::{avro_topic, error, format};
 use magnus::value::ReprValue;
 use magnus::{Error, Module, RArray, RModule, Ruby, Value, method};
+use pelton_core::budget;
 use pelton_core::decode::avro::SchemaId;
 use pelton_core::partition::Batch;
 use pelton_core::rd::Origin;
@@ -60,13 +61,14 @@ pub fn define(ruby: &Ruby, pelton: RModule) -> Result<(), Error> {
     class.define_method("received_ms", method!(received, 0))?;
     class.define_method("epoch", method!(epoch, 0))?;
     class.define_method("stale?", method!(is_stale, 0))?;
+    class.define_method("emptied", method!(emptied, 0))?;
     class.define_method("restarted?", method!(is_restarted, 0))?;
     class.define_method("messages", method!(messages, 0))?;
     class.define_method("unknown_schemas", method!(unknown_schemas, 0))?;
     class.define_method("release", method!(release, 0))
 }
 
-pub fn wrap(batch: Batch) -> Result<Value, Error> {
+pub fn wrap(ruby: &Ruby, batch: Batch) -> Result<Value, Error> {
     let chunks = batch.chunks();
     let first_offset = chunks.first().and_then(|chunk| chunk.records().first()).map_or(-1, |record| record.offset);
     let last = chunks.last().and_then(|chunk| chunk.records().last());
@@ -80,6 +82,10 @@ pub fn wrap(batch: Batch) -> Result<Value, Error> {
     drop(chunks);
     let reported = AtomicUsize::new(bytes);
     value::adjust_memory(bytes as isize);
+    if let Some(all) = budget::crowded() {
+        value::collect(ruby, all)?;
+        budget::collected();
+    }
     let origin = Origin::here();
     CLASS.wrap(Held { batch, first_offset, last_offset, leader_epoch, timestamp, received, reported, origin })
 }
@@ -126,6 +132,11 @@ fn received(ruby: &Ruby, this: Value) -> Result<i64, Error> {
 
 fn epoch(ruby: &Ruby, this: Value) -> Result<u64, Error> {
     Ok(CLASS.get(ruby, &this)?.batch.epoch)
+}
+
+/// An empty batch that is stale when this one is.
+fn emptied(ruby: &Ruby, this: Value) -> Result<Value, Error> {
+    wrap(ruby, CLASS.get(ruby, &this)?.batch.emptied())
 }
 
 fn is_stale(ruby: &Ruby, this: Value) -> Result<bool, Error> {

@@ -15,7 +15,7 @@ pub mod typed;
 
 use magnus::rb_sys::{AsRawValue, FromRawValue, protect};
 use magnus::value::ReprValue;
-use magnus::{Class, Error, Module, RArray, RModule, Ruby, Value};
+use magnus::{Class, Error, Module, RArray, RModule, Ruby, Value, kwargs};
 use rb_sys::{VALUE, ruby_value_type};
 use std::ffi::{c_long, c_void};
 use std::sync::OnceLock;
@@ -149,6 +149,12 @@ pub fn interned(text: &str) -> Result<Value, Error> {
 pub fn adjust_memory(difference: isize) {
     // SAFETY: no preconditions.
     unsafe { rb_sys::rb_gc_adjust_memory_usage(difference as _) };
+}
+
+/// Collects objects, all of them or the young ones.
+pub fn collect(ruby: &Ruby, all: bool) -> Result<(), Error> {
+    let collector: RModule = ruby.class_object().const_get("GC")?;
+    collector.funcall::<_, _, Value>("start", (kwargs!("full_mark" => all),)).map(drop)
 }
 
 // ---- Ractors

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../poller"
+require_relative "../runtime/memory_budget"
 require_relative "../runtime/oauth"
 require_relative "client_replacement"
 require_relative "transactions"
@@ -12,7 +13,8 @@ module Pelton
     class ClientFactory
       REPORTS = %w[message.acknowledged message.purged].freeze
       NO_REPORTS = "a producer opened without reporting it; subscribe before the first producer opens"
-      private_constant :REPORTS, :NO_REPORTS
+      QUEUE_SIZE = "queue.buffering.max.kbytes"
+      private_constant :REPORTS, :NO_REPORTS, :QUEUE_SIZE
 
       # Options of librdkafka for this producer only.
       #: () -> Hash[String, untyped]
@@ -45,11 +47,13 @@ module Pelton
       # librdkafka's options for the client. With a bus, also decides whether its subscribers want statistics.
       #: (?Notifications?) -> Settings::KafkaOptions
       def options(bus = nil)
-        options = @config.kafka_with(DEFAULTS, @kafka, bus: bus)
+        own = @config.kafka.key?(QUEUE_SIZE) || @kafka.key?(QUEUE_SIZE)
+        defaults = own ? DEFAULTS : { **DEFAULTS, **MemoryBudget.producer(@config, @producer) }
+        options = @config.kafka_with(defaults, @kafka, bus: bus)
         return options unless options.key?("transactional.id")
 
-        defaults = Transactions.defaults(options, DEFAULTS.fetch("message.timeout.ms"))
-        @config.kafka_with({ **DEFAULTS, **defaults }, @kafka, bus: bus)
+        transactional = Transactions.defaults(options, DEFAULTS.fetch("message.timeout.ms"))
+        @config.kafka_with({ **defaults, **transactional }, @kafka, bus: bus)
       end
 
       # Opens the client with these options. Waits for no broker.

@@ -187,7 +187,8 @@ module Pelton
     # Numbers of the process and of this server: see App#stats. From any thread.
     #: () -> Hash[Symbol, untyped]
     def stats
-      { **ResourceMonitor.measure, **@listeners.stats, jobs: @jobs.counts, leaked: @monitor.leaked }
+      memory = MemoryBudget.stats(@config, Native.for(@native))
+      { **memory, **@listeners.stats, jobs: @jobs.counts, leaked: @monitor.leaked }
     end
 
     # What each partition does or waits for, and where every thread is, as text. `pelton server` prints it at TTIN.

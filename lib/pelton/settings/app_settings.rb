@@ -24,6 +24,10 @@ module Pelton
          "Called with each failure, once: `->(error, context) { … }`. `context` has the other values of " \
          "`error.occurred`. Lost connections, which librdkafka repairs, are left out. `Pelton::Reporters::Errors` " \
          "has ready-made ones."],
+        [:memory, :memory_budget, nil,
+         "Memory for messages in this process: fetched, decoded ahead, kept by message objects, and waiting in " \
+         "producers. An Integer of bytes, or a String such as `\"256MB\"`. Ruby and your code come on top. Unset: a " \
+         "quarter of what the container or machine has, 32 to 512 MB.", { unit: "bytes" }],
         [:tracer, :tracer, nil, "Traces messages: a `Pelton::Tracing`. Unset: no message is traced."]
       ],
       "Consuming" => [
@@ -134,7 +138,7 @@ module Pelton
          "Native threads of the process that decode payloads. Unset: cores less one."],
         [:decoding_memory, :memory, nil,
          "Memory for payloads that are decoded ahead, in the whole process. Further payloads are decoded when they " \
-         "are read. Unset: 256 MB.", { unit: "bytes" }],
+         "are read. Unset: a quarter of `memory`.", { unit: "bytes" }],
         [:parallel_workers, :pool_size, nil, "Workers of each pool for topics with `parallel`. Unset: one per core."],
         [:parallel_min, :count, 50,
          "Smaller batches are not given to parallel workers. With payloads of 18 KB and more, 25 is better.",

@@ -32,7 +32,10 @@ module Pelton
       pool_size: ["an Integer, 1 to 1000", ->(v) { v.is_a?(Integer) && v.between?(1, 1000) }, SAME],
       priority: ["an Integer, -3 to 3", ->(v) { v.is_a?(Integer) && v.between?(-3, 3) }, SAME],
       port: ["an Integer, 0 to 65535", ->(v) { v.is_a?(Integer) && v.between?(0, 65_535) }, SAME],
-      memory: ["an Integer of bytes, 0 to 2**62", ->(v) { v.is_a?(Integer) && v.between?(0, 2**62) }, SAME],
+      memory: ["bytes, 0 to 2**62: an Integer, or a String such as \"64MB\" (KB, MB, GB)",
+               ->(v) { Settings.bytes(v)&.between?(0, 2**62) }, ->(v) { Settings.bytes(v) }],
+      memory_budget: ["at least 32 MB: an Integer of bytes, or a String such as \"256MB\" (KB, MB, GB)",
+                      ->(v) { Settings.bytes(v)&.between?(32 << 20, 2**62) }, ->(v) { Settings.bytes(v) }],
       partitions: ["an Array or Range of 1 to 10000 Integers, 0 to 2147483647, for example 0..3",
                    lambda { |v|
                      listed = v.is_a?(Array) || (v.is_a?(Range) && [v.begin, v.end].all?(Integer))
@@ -97,6 +100,15 @@ module Pelton
       text.freeze if text.valid_encoding?
     rescue EncodingError
       nil
+    end
+
+    # "64MB" → 67108864; nil if it is no size. Units are powers of 1024.
+    #: (untyped) -> Integer?
+    def self.bytes(value)
+      return value if value.is_a?(Integer)
+
+      number, unit = value.match(/\A(\d{1,18}) ?([KMG])B\z/)&.captures if value.is_a?(String)
+      number && (Integer(number, 10) << { "K" => 10, "M" => 20, "G" => 30 }.fetch(unit))
     end
 
     # Does a message have this method, without arguments?

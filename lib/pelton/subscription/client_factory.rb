@@ -1,14 +1,15 @@
 # frozen_string_literal: true
 
 require_relative "../poller"
+require_relative "../runtime/memory_budget"
 require_relative "../runtime/oauth"
 
 module Pelton
   class Subscription
     # Where librdkafka's own defaults do not suit. Only marking stores offsets. A new group begins with the oldest
     # message. A full local queue is checked again after 10 ms instead of 1 s, and holds 16 MB per partition instead of
-    # 64. librdkafka sends a broker one fetch at a time. While that waits for quiet partitions, a busy one is not
-    # fetched. So it waits 100 ms at most instead of 500.
+    # 64, or less (MemoryBudget). librdkafka sends a broker one fetch at a time. While that waits for quiet partitions,
+    # a busy one is not fetched. So it waits 100 ms at most instead of 500.
     DEFAULTS = {
       "enable.auto.offset.store" => false,
       "auto.offset.reset" => "earliest",
@@ -26,6 +27,10 @@ module Pelton
       # The poller that drains the client.
       #: () -> Poller
       attr_reader :poller
+
+      # librdkafka's options of a subscription that sets none.
+      #: (Config) -> Hash[String, untyped]
+      def self.defaults(config) = { **DEFAULTS, **MemoryBudget.new(config).subscription }
 
       # Checks what the native client does not. Raises ConfigError.
       #: (String, Hash[String, Symbol | Hash[Symbol, untyped]]) -> void
@@ -53,8 +58,10 @@ module Pelton
       # Opens the client. kafka: options of librdkafka. options: of the native client. Raises ConfigError.
       #: (Hash[String, untyped], **untyped) -> untyped
       def open(kafka, **options)
-        limit_decoding
-        defaults = @config.create_topics? ? { **DEFAULTS, **CREATING_TOPICS } : DEFAULTS
+        @native.decoding_threads = @config.decoding_threads if @config.decoding_threads
+        MemoryBudget.apply(@config, @native)
+        defaults = self.class.defaults(@config)
+        defaults = { **defaults, **CREATING_TOPICS } if @config.create_topics?
         kafka = @config.kafka_with(defaults, kafka, bus: @bus)
         limits = { max_batch_bytes: @config.max_batch_bytes, prefetch_batches: @config.prefetch_batches,
                    prefetch_bytes: @config.prefetch_bytes, **@poller.polling(@config.polling.max_time) }
@@ -66,14 +73,6 @@ module Pelton
       # The client is closed: its tokens need no renewal.
       #: () -> void
       def closed = @oauth.remove(@name)
-
-      private
-
-      # These are settings of the process. An unset one leaves what another app set.
-      def limit_decoding
-        @native.decoding_threads = @config.decoding_threads if @config.decoding_threads
-        @native.decoding_memory = @config.decoding_memory if @config.decoding_memory
-      end
     end
   end
 end

@@ -1,6 +1,7 @@
 //! From librdkafka's memory into chunks.
 
 use super::{Buffer, CHUNK_BYTES, CHUNK_MESSAGES, Chunk, NEVER, Record, Store, WAITING};
+use crate::budget::Copied;
 use crate::decode::{PADDING, Task};
 use crate::filter::Filter;
 use crate::format::Format;
@@ -228,7 +229,7 @@ impl Packer {
         }
         let size = self.bytes.len();
         self.bytes.resize(size + PADDING, 0);
-        let bytes = Buffer(std::mem::take(&mut self.bytes));
+        let bytes = Buffer(std::mem::take(&mut self.bytes), Copied::of(size));
         let records = std::mem::take(&mut self.records).into_boxed_slice();
         let decodes = self.format.ahead && records.iter().any(|record| record.payload != NULL);
         let ahead = decodes || self.filter.is_some();

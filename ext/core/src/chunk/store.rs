@@ -1,7 +1,7 @@
 //! The memory of a chunk: its bytes and the tree that was decoded ahead. Buffers and trees are used again.
 
 use super::{CHUNK_BYTES, Record};
-use crate::budget::Reservation;
+use crate::budget::{Copied, Reservation};
 use crate::decode::{Node, Refusal, Root, Tree};
 use crate::free_list::FreeList;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ pub(super) enum Store {
         decoded: Option<Decoded>,
     },
     /// The referenced only, by index, each with its own bytes.
-    Kept(Vec<(usize, Box<[u8]>)>),
+    Kept(Vec<(usize, Box<[u8]>)>, #[expect(dead_code, reason = "counted until it is dropped")] Copied),
 }
 
 impl Store {
@@ -27,7 +27,7 @@ impl Store {
     pub(super) fn bytes(&self, index: usize) -> Option<&[u8]> {
         match self {
             Store::Whole { bytes, .. } => Some(bytes),
-            Store::Kept(kept) => find(kept, index),
+            Store::Kept(kept, _) => find(kept, index),
         }
     }
 
@@ -59,7 +59,10 @@ impl SingleDocument {
 }
 
 /// Messages' bytes, then the decoder's padding.
-pub(super) struct Buffer(pub(super) Vec<u8>);
+pub(super) struct Buffer(
+    pub(super) Vec<u8>,
+    #[expect(dead_code, reason = "counted until it is dropped")] pub(super) Copied,
+);
 
 static BUFFERS: FreeList<Vec<u8>> = FreeList::new(512);
 /// Smaller buffers are left to the allocator, larger ones are not kept.

@@ -60,6 +60,20 @@ impl Batch {
         !self.origin.is_foreign() && self.cursor.epoch() != self.epoch
     }
 
+    /// An empty batch of the same reading, which is stale when this one is. It keeps no messages.
+    pub fn emptied(&self) -> Self {
+        Self {
+            topic: Arc::clone(&self.topic),
+            cursor: Arc::clone(&self.cursor),
+            chunks: Mutex::default(),
+            credit: Mutex::default(),
+            len: 0,
+            dropped: 0,
+            bytes: 0,
+            ..*self
+        }
+    }
+
     /// The owner has the batch: moves the position behind it.
     pub fn advance(&self) {
         self.cursor.advance(self.epoch, self.next);

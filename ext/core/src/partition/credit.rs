@@ -3,7 +3,7 @@
 use super::Limits;
 use crate::lock;
 use crate::poller::Poller;
-use crate::rd::Token;
+use crate::rd::{Token, fetching};
 use std::sync::{Arc, Mutex};
 
 /// Batches of a partition that may be out at once, and their bytes.
@@ -39,12 +39,14 @@ impl Credit {
         let mut out = lock(&self.out);
         out.batches += 1;
         out.bytes += bytes;
+        fetching::taken(bytes);
     }
 
     pub(super) fn give_back(&self, bytes: usize) {
         let mut out = lock(&self.out);
         out.batches -= 1;
         out.bytes -= bytes;
+        fetching::given_back(bytes);
         if out.spent && out.batches <= self.limits.prefetch / 2 && out.bytes < self.limits.prefetch_bytes {
             out.spent = false;
             self.schedule_read();

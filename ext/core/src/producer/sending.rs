@@ -72,6 +72,9 @@ impl Producer {
         let (slab, position) = (delivery.slab(), delivery.position(index));
         // Counted first: the report may come before this call returns.
         self.sent.fetch_add(1, Ordering::SeqCst);
+        // A mean of the last ones. Threads may lose each other's.
+        let (size, mean) = (payload.map_or(0, <[u8]>::len), self.size.load(Ordering::Relaxed));
+        self.size.store(if mean == 0 { size } else { (mean * 15 + size).div_ceil(16) }, Ordering::Relaxed);
         let result = if headers.is_none() && timestamp == 0 {
             live.client.produce(topic, partition, payload, key, slab, position)
         } else {

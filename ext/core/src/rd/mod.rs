@@ -8,6 +8,7 @@ mod commit;
 mod conf;
 mod event;
 pub mod event_types;
+pub mod fetching;
 mod ffi;
 pub mod gzip;
 mod headers;

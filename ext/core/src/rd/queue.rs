@@ -1,6 +1,6 @@
 //! `rd_kafka_queue_t`: polled for events, or for fetched messages, never both.
 
-use super::{Event, Fetched, Token, Wakeup, client::Client, sys};
+use super::{Event, Fetched, Token, Wakeup, client::Client, fetching, sys};
 use std::ffi::CString;
 use std::sync::Arc;
 
@@ -8,6 +8,8 @@ use std::sync::Arc;
 pub struct Queue {
     raw: *mut sys::rd_kafka_queue_t,
     _client: Arc<Client>,
+    /// Of a partition's queue.
+    size: Option<fetching::MessageSize>,
 }
 
 impl Queue {
@@ -35,14 +37,15 @@ impl Queue {
         let topic = CString::new(topic).ok()?;
         // SAFETY: live client and string.
         let queue = unsafe { sys::rd_kafka_queue_get_partition(client.raw(), topic.as_ptr(), partition) };
-        let queue = Self::own(queue, client)?;
+        let mut queue = Self::own(queue, client)?;
         // SAFETY: a live queue; null means "to nowhere".
         unsafe { sys::rd_kafka_queue_forward(queue.raw, std::ptr::null_mut()) };
+        queue.size = Some(fetching::watch(queue.raw));
         Some(queue)
     }
 
     fn own(raw: *mut sys::rd_kafka_queue_t, client: &Arc<Client>) -> Option<Self> {
-        (!raw.is_null()).then(|| Self { raw, _client: Arc::clone(client) })
+        (!raw.is_null()).then(|| Self { raw, _client: Arc::clone(client), size: None })
     }
 
     pub(super) fn raw(&self) -> *mut sys::rd_kafka_queue_t {
@@ -62,6 +65,11 @@ impl Queue {
     pub fn unsignal(&self) {
         // SAFETY: −1 disables; no payload is read then.
         unsafe { sys::rd_kafka_queue_io_event_enable(self.raw, -1, std::ptr::null(), 0) };
+    }
+
+    /// Messages of this size, on average, were taken from a partition's queue.
+    pub fn measured(&self, bytes: usize) {
+        self.size.iter().for_each(|size| fetching::measured(size, bytes));
     }
 
     /// The next event without waiting.
@@ -111,6 +119,9 @@ impl Drop for Queue {
     fn drop(&mut self) {
         if self._client.is_foreign() {
             return;
+        }
+        if self.size.is_some() {
+            fetching::forget(self.raw);
         }
         // SAFETY: owned, destroyed once.
         unsafe { sys::rd_kafka_queue_destroy(self.raw) };

@@ -79,7 +79,8 @@ module Pelton
           groups = app.routes.groups(app.config, **chosen)
           config = app.config.freeze # which raises where settings do not go together
           groups.each do |group|
-            Native.check_options(config.kafka_with(Subscription::DEFAULTS, { **group.kafka, "group.id" => group.name }))
+            defaults = Subscription::ClientFactory.defaults(config)
+            Native.check_options(config.kafka_with(defaults, { **group.kafka, "group.id" => group.name }))
           end
         end
 

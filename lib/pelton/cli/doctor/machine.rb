@@ -3,6 +3,7 @@
 require "etc"
 require "rbconfig"
 require_relative "../../decoding/parallel/parallel"
+require_relative "../../runtime/memory_budget"
 require_relative "../../version"
 require_relative "../larger_heap"
 
@@ -30,16 +31,6 @@ module Pelton
           Etc.nprocessors # no cgroups of version 2
         end
 
-        # Bytes of memory that this process may use; nil if the system does not say.
-        #: () -> Integer?
-        def self.memory
-          total = File.read("/proc/meminfo")[/^MemTotal:\s+(\d+) kB/, 1].to_i * 1024
-          limit = File.read("/sys/fs/cgroup/memory.max").to_i if File.readable?("/sys/fs/cgroup/memory.max")
-          limit&.positive? ? [total, limit].min : total
-        rescue SystemCallError
-          nil
-        end
-
         # processes: how many share the machine, as with `pelton server --processes`.
         #: (Config, Module, ?processes: Integer, ?environment: Hash[String, String], ?descriptors: [Integer, Integer])
         #:   -> void
@@ -50,7 +41,7 @@ module Pelton
           @environment = environment
           @descriptors = descriptors
           @cores = self.class.cores
-          @memory = self.class.memory
+          @memory = Container.memory
         end
 
         #: (Report) -> void
@@ -78,6 +69,7 @@ module Pelton
           system = Etc.uname.values_at(:sysname, :release, :machine).join(" ")
           soft, hard = @descriptors
           { "system" => system, "cores" => @cores, "memory" => @memory && megabytes(@memory),
+            "config.memory" => megabytes(budget.total),
             "descriptors" => "#{count(soft)}, at most #{count(hard)}",
             "garbage collection" => @environment.select { |name, _| name.start_with?("RUBY_GC_") }
                                                 .map { |pair| pair.join("=") } }
@@ -85,14 +77,10 @@ module Pelton
 
         def decoding
           { "native threads" => threads,
-            "memory" => megabytes(@config.decoding_memory || DECODING_MEMORY),
+            "memory" => megabytes(@config.decoding_memory || budget.decoded),
             "engines" => ["inline", "native threads", "threads", *("Ractors" if ractors?)],
             "workers" => @config.concurrency }
         end
-
-        # The native side's default, from ext/core/src/budget.rs.
-        DECODING_MEMORY = 256 << 20
-        private_constant :DECODING_MEMORY
 
         def ractors? = Parallel::RactorWorker.available?
         def threads = @config.decoding_threads || [@cores - 1, 1].max
@@ -167,13 +155,17 @@ module Pelton
         end
 
         def check_memory(report)
-          budget = @config.decoding_memory || DECODING_MEMORY
-          return if @memory.nil? || budget * @processes <= @memory / 2
+          decoded = @config.decoding_memory
+          all = decoded ? budget.total - budget.decoded + decoded : budget.total
+          return if @memory.nil? || all * @processes <= @memory / 2
 
           times = " for each of #{@processes} processes" if @processes > 1
-          report.warning("decoding_memory", "#{megabytes(budget)}#{times} is more than half of the " \
-                                            "#{megabytes(@memory)} that this machine or container has: lower it")
+          report.warning("memory", "#{megabytes(all)}#{times} is more than half of the #{megabytes(@memory)} that " \
+                                   "this machine or container has: lower config.memory" \
+                                   "#{" or config.decoding_memory" if decoded}")
         end
+
+        def budget = MemoryBudget.new(@config)
 
         # nil if this Ruby has no YJIT.
         def yjit = defined?(RubyVM::YJIT) ? RubyVM::YJIT.enabled? : nil

@@ -20,10 +20,10 @@ module Pelton
         # Opens and closes a client per group, without connecting to a broker.
         #: (Report) -> void
         def examine(report)
-          add_options(report, "producer", :producer, Producer::DEFAULTS)
+          add_options(report, "producer", :producer, { **Producer::DEFAULTS, **MemoryBudget.new(@config).producer })
           @groups.each do |group|
             own = { **group.kafka, "group.id" => group.name }
-            add_options(report, "group #{group.name}", :consumer, Subscription::DEFAULTS, own)
+            add_options(report, "group #{group.name}", :consumer, Subscription::ClientFactory.defaults(@config), own)
           end
         end
 

@@ -28,7 +28,7 @@ module Pelton
           with_options(report, "producer", Producer::DEFAULTS) { |options| check_producer(report, options) }
           @groups.each do |group|
             own = { **group.kafka, "group.id" => group.name }
-            with_options(report, "group #{group.name}", Subscription::DEFAULTS, own) do |options|
+            with_options(report, "group #{group.name}", Subscription::ClientFactory.defaults(@config), own) do |options|
               check_group(report, "group #{group.name}", options)
             end
           end

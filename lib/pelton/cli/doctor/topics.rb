@@ -31,7 +31,6 @@ module Pelton
               check_existence(report, group, topic)
             end
           end
-          check_memory(report)
           check_workers(report)
         end
 
@@ -44,7 +43,8 @@ module Pelton
             "headers" => topic.headers_deserializer && "#{by(topic.headers_deserializer)}, where they are read",
             "where" => topic.where && where(topic), "filters" => ("#{topic.filters.size} in Ruby" if filters?(topic)),
             "order" => topic.keyed? ? "per key, #{topic.concurrency} jobs of a partition at once" : "per partition",
-            "memory" => "up to #{a_partition(group) >> 20} MB per partition, before decoding" }.compact
+            "memory" => "up to #{a_partition(group) >> 20} MB per partition, before decoding; all together as " \
+                        "config.memory allows" }.compact
         end
 
         # Which thread decodes, and why.
@@ -147,20 +147,9 @@ module Pelton
 
         # Bytes that one partition may hold, in librdkafka's queue and in Ruby.
         def a_partition(group)
-          kilobytes = @config.kafka_with(Subscription::DEFAULTS, group.kafka)["queued.max.messages.kbytes"]
+          defaults = Subscription::ClientFactory.defaults(@config)
+          kilobytes = @config.kafka_with(defaults, group.kafka)["queued.max.messages.kbytes"]
           (Integer(kilobytes) * 1024) + [@config.prefetch_bytes, @config.max_batch_bytes].max
-        end
-
-        # Assumes that this process is the group's only member.
-        def check_memory(report)
-          memory = Machine.memory or return
-          total = @groups.sum do |group|
-            group.topics.each_value.sum { |topic| count(group, topic) } * a_partition(group)
-          end
-          return if total <= memory / 2
-
-          report.warning("memory", "all partitions together may take #{total >> 20} MB of #{memory >> 20} MB: lower " \
-                                   "queued.max.messages.kbytes or prefetch_bytes, or run more processes")
         end
 
         def check_workers(report)

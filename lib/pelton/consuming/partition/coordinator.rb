@@ -83,7 +83,7 @@ module Pelton
           @current.reset_for_seek(batch.restarted? ? nil : batch.first_offset) if @current.last&.stale?
           @progress.start_over(batch.first_offset) if batch.restarted?
           @progress.begin(batch.first_offset) if @current.epoch.nil?
-          @current.last = batch
+          @current.last = batch.emptied
           @current.epoch = batch.epoch
           @state.at_end = false
           @current.backlog.add(prepared)

@@ -9,7 +9,7 @@ module Pelton
     class CurrentBacklog
       #: () -> (Backlog | KeyedBacklog)
       attr_reader :backlog
-      # The batch that came last, maybe released; nil: none came. If it is stale, the partition was sought.
+      # Of the batch that came last, without its messages; nil: none came. If it is stale, the partition was sought.
       #: () -> Batch?
       attr_accessor :last
       # Message#epoch of the messages that came since the last seek; nil: none came.

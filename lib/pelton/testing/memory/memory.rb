@@ -38,6 +38,9 @@ module Pelton
           Native.decoding_memory = bytes
         end
 
+        def limit_memory(fetched, retained) = Native.limit_memory(fetched, retained)
+        def memory = Native.memory
+
         # No client asks for tokens.
         def next_token_requests(timeout) = Buffered.next_token_requests(timeout)
       end

@@ -1,0 +1,112 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/fakes"
+require "tmpdir"
+require "fileutils"
+
+# How config.memory is divided, and where its default comes from.
+class MemoryBudgetTest < Minitest::Test
+  MB = 1 << 20
+
+  def setup
+    @config = Pelton::Config.new
+    @native = Fakes::Native.new
+  end
+
+  def budget(limit) = Pelton::MemoryBudget.new(@config, limit: limit)
+
+  def test_the_default_is_a_quarter_of_the_limit_within_bounds
+    assert_equal 64 * MB, budget(256 * MB).total
+    assert_equal 32 * MB, budget(64 * MB).total
+    assert_equal 512 * MB, budget(64 << 30).total
+    assert_equal 512 * MB, budget(nil).total
+    @config.memory = "96MB"
+    assert_equal 96 * MB, Pelton::MemoryBudget.new(@config).total
+  end
+
+  def test_the_parts_fit_into_the_whole
+    one = budget(256 * MB)
+    assert_equal [16, 8, 16, 16].map { |size| size * MB }, [one.fetched, one.retained, one.decoded, one.produced]
+  end
+
+  def test_a_partition_has_16_megabytes_where_the_budget_allows_them
+    assert_equal({ "queued.max.messages.kbytes" => 16_384 }, budget(nil).subscription)
+    assert_equal({ "queued.max.messages.kbytes" => 2048 }, budget(256 * MB).subscription)
+  end
+
+  def test_producers_divide_their_part
+    assert_equal({ "queue.buffering.max.kbytes" => 131_072 }, budget(nil).producer)
+    assert_equal({ "queue.buffering.max.kbytes" => 16_384, "queue.buffering.max.messages" => 65_536 },
+                 budget(256 * MB).producer)
+    assert_equal 4096, budget(256 * MB).producer(4).fetch("queue.buffering.max.kbytes")
+    assert_equal 1024, budget(256 * MB).producer(100).fetch("queue.buffering.max.kbytes")
+  end
+
+  def test_the_size_of_a_queue_that_the_user_sets_stays
+    @config.memory = "32MB"
+    @config.kafka = { "queue.buffering.max.kbytes" => 9_999, "queued.max.messages.kbytes" => 8_888 }
+    producer = Pelton::Producer.new(@config, native: @native.to_module)
+    producer.produce_async(topic: "a", payload: "x")
+    options = @native.producers.last.config
+    assert_equal "9999", options["queue.buffering.max.kbytes"]
+    refute options.key?("queue.buffering.max.messages")
+    subscription = Pelton::Subscription.new(@config, group_id: "g", native: @native.to_module)
+    assert_equal "8888", @native.subscriptions.last.config["queued.max.messages.kbytes"]
+  ensure
+    producer&.close(timeout: 0)
+    subscription&.close(1)
+  end
+
+  def test_an_app_that_sets_nothing_keeps_the_limit_of_another
+    native = @native.to_module
+    @config.memory = "64MB"
+    Pelton::MemoryBudget.apply(@config, native)
+    assert_equal [[16 * MB, 8 * MB], 16 * MB], [@native.memory_limits, @native.decoding_memory]
+    Pelton::MemoryBudget.apply(Pelton::Config.new, native)
+    assert_equal [16 * MB, 8 * MB], @native.memory_limits
+    @config.decoding_memory = "5MB"
+    Pelton::MemoryBudget.apply(@config, native)
+    assert_equal 5 * MB, @native.decoding_memory
+  end
+
+  def test_sizes_are_bytes_or_text_with_a_unit
+    { 40_000_000 => 40_000_000, "256MB" => 256 * MB, "1 GB" => 1 << 30, "65536KB" => 64 * MB }.each do |value, bytes|
+      @config.memory = value
+      assert_equal bytes, @config.memory
+    end
+    [0, 1 << 20, "256", "256 megabytes", "MB", "1MB", "-64MB", 1.5, :all].each do |value|
+      error = assert_raises(Pelton::ConfigError) { @config.memory = value }
+      assert_includes error.message, "memory"
+      assert_includes error.message, value.inspect
+      assert_includes error.message, "at least 32 MB"
+    end
+  end
+
+  # {"proc/meminfo" => "…"}: a machine with these files.
+  def container(files)
+    Dir.mktmpdir do |root|
+      { "proc/meminfo" => "MemTotal:   8388608 kB\n", **files }.each do |path, text|
+        FileUtils.mkdir_p(File.dirname("#{root}/#{path}"))
+        File.write("#{root}/#{path}", text)
+      end
+      return Pelton::Container.memory(root: root)
+    end
+  end
+
+  def test_the_lowest_limit_of_the_control_groups_counts
+    assert_equal 8192 * MB, container({})
+    two = { "proc/self/cgroup" => "0::/a/b\n", "sys/fs/cgroup/a/b/memory.max" => "max\n" }
+    assert_equal 8192 * MB, container(two)
+    assert_equal 300 * MB, container(two.merge("sys/fs/cgroup/a/memory.max" => "#{300 * MB}\n"))
+    assert_equal 200 * MB, container("proc/self/cgroup" => "0::/\n", "sys/fs/cgroup/memory.max" => "#{200 * MB}\n")
+    one = { "proc/self/cgroup" => "5:cpu:/\n4:hugetlb,memory:/docker/1\n0::/\n",
+            "sys/fs/cgroup/memory/memory.limit_in_bytes" => "9223372036854771712\n" }
+    assert_equal 8192 * MB, container(one)
+    assert_equal 256 * MB, container(one.merge("sys/fs/cgroup/memory/memory.limit_in_bytes" => "#{256 * MB}\n"))
+  end
+
+  def test_a_system_that_does_not_say
+    assert_nil Pelton::Container.memory(root: "/nowhere")
+  end
+end
