@@ -88,13 +88,14 @@ module Pelton
       end
       memory(stats.fetch(:memory))
       @families[:open_descriptors].set([], stats[:descriptors])
-      @families[:resident_memory_bytes].set([], ResourceMonitor.resident)
       @families[:server_running].set([], @app.server&.running? ? 1 : 0)
     end
 
-    # parts: {decoded: bytes, …}. The budget and the resident memory are not parts of the native memory.
-    def memory(parts)
-      parts.except(:budget, :resident).each { |part, bytes| @families[:native_memory_bytes].set([part], bytes) }
+    # memory: of Pelton.stats. The budget and the resident memory are not parts of the native memory.
+    def memory(memory)
+      @families[:memory_budget_bytes].set([], memory[:budget])
+      @families[:resident_memory_bytes].set([], memory[:resident])
+      memory.except(:budget, :resident).each { |part, bytes| @families[:native_memory_bytes].set([part], bytes) }
     end
 
     def partitions(stats)

@@ -187,6 +187,8 @@ class MetricsTest < Minitest::Test
     app.define_singleton_method(:stats) { stats }
     assert_equal parts.map { |part, bytes| "pelton_native_memory_bytes{part=\"#{part}\"} #{bytes}" }.sort,
                  lines("pelton_native_memory_bytes").sort
+    assert_equal ["pelton_memory_budget_bytes 9"], lines("pelton_memory_budget_bytes")
+    assert_equal ["pelton_resident_memory_bytes 8"], lines("pelton_resident_memory_bytes")
     stats[:memory] = { decoded: 2 }
     assert_equal ["pelton_native_memory_bytes{part=\"decoded\"} 2"], lines("pelton_native_memory_bytes")
   end

@@ -55,6 +55,7 @@ module Pelton
         native_threads: [:gauge, "Native threads by name.", %i[name]],
         open_descriptors: [:gauge, "Open file descriptors."],
         native_memory_bytes: [:gauge, "Native memory by what it holds.", %i[part]],
+        memory_budget_bytes: [:gauge, "What the process may keep of messages (config.memory)."],
         resident_memory_bytes: [:gauge, "Resident memory of the process."],
         server_running: [:gauge, "1 while the server runs, 0 otherwise."],
         broker_up: [:gauge, "1 if the client is connected to the broker.", %i[client broker]],
