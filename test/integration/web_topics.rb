@@ -54,7 +54,9 @@ Scenario.run do
   check(week.size.between?(46, 48), "the rest is unknown: #{week.size} hours")
 
   missing = unique("missing")
-  eventually(60, "a topic that does not exist") { web.sizes.of([missing]) && web.sizes.of([missing]) == {} }
+  web.sizes.of([missing])
+  eventually(60, "the end of the reading") { Pelton::Threads.list.map(&:name).none?("pelton.web.sizes") }
+  equal({}, web.sizes.of([missing]), "the size of a topic that does not exist")
   eventually(60, "its problem") { web.topic_trends.of(missing).look("24h").problem }
   web.close
   equal([], events(all, "error.occurred").map { |event| event[:error] }, "errors")

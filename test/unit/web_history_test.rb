@@ -175,6 +175,15 @@ class WebHistoryTest < Minitest::Test
     assert_equal ["100 k/s", "50 k/s", "0"], scale_of(100_000, unit: "/s")
   end
 
+  def test_a_plot_of_seconds_goes_on_in_minutes
+    values = lambda do |most|
+      html = Web::Plot.large("Wait", { "x" => series([0, 3], [60, most]) }, now: 60, unit: :time)
+      html.scan(/>([\d.]+ \w+)</).flatten.first(3)
+    end
+    assert_equal ["90 s", "100 s", "50 s"], values.call(90)
+    assert_equal ["2.5 min", "4 min", "2 min"], values.call(150)
+  end
+
   def test_values_of_a_plot_without_a_number_or_with_one_message
     assert_equal [%w[2 1 0], %w[2 1 0], ["1/s", "0.5/s", "0"]], [scale_of, scale_of(1), scale_of(0, unit: "/s")]
   end

@@ -178,6 +178,40 @@ class WebProcessesTest < Minitest::Test
     assert_equal [[begins + 30.0, 30.0], [begins + 60.0, 3.0]], history.total(:errors).points
   end
 
+  def test_processes_count_from_their_first_report_to_the_last_or_to_now
+    begins = ((now / 30).floor * 30) - 150
+    { 1 => [0, 70], 2 => [31, 32], 3 => [65] }.each do |pid, times|
+      times.each do |seconds|
+        # The last process is live.
+        reported(report(pid: pid, at: begins + seconds, interval: pid == 3 ? 600 : 1))
+      end
+    end
+    assert_equal [[30, 1], [60, 2], [90, 2], [120, 1], [150, 1]],
+                 history.processes.points.first(5).map { |at, count| [(at - begins).to_i, count] }
+  end
+
+  # --- other pages --------------------------------------------------------------------------------------------------
+
+  def test_the_overview_has_plots_of_errors_and_processes_once_one_reports
+    orders
+    titles = -> { get("/").body.scan(%r{<figcaption><h2>([^<]+)</h2>}).flatten }
+    assert_equal ["Throughput", "Lag", "Longest wait"], titles.call
+    reported(report)
+    assert_equal ["Throughput", "Lag", "Longest wait", "Errors", "Processes"], titles.call
+  end
+
+  def test_a_group_says_why_a_partition_is_stuck_as_its_process_reports_it
+    orders
+    @groups.logs[["orders", 1]] = 0...31
+    state = -> { get("/group", { id: "billing" }).text.scan(%r{orders/(\d) .*?(fine|paused|failing)}m) }
+    assert_equal [%w[0 fine], %w[1 fine]], state.call
+    reported(report(partitions: { "billing" => { "orders" => [[0, 9, "paused"], [1, 1, "failing"]] } }),
+             report(pid: 2, partitions: { "audit" => { "orders" => [[0, 9, "failing"]] } }, groups: ["audit"]))
+    assert_equal [%w[0 paused], %w[1 failing]], state.call
+    reported(report(state: "stopped", partitions: { "billing" => { "orders" => [[0, 9, "paused"]] } }))
+    assert_equal [%w[0 fine], %w[1 fine]], state.call
+  end
+
   # --- settings -----------------------------------------------------------------------------------------------------
 
   def test_settings_of_a_process

@@ -31,6 +31,18 @@ class WebTest < Minitest::Test
     assert_match(/Nothing\. All partitions have a leader/, text)
   end
 
+  def test_the_longest_wait_is_remembered
+    orders
+    wait = -> { @web.history.series(:wait).last }
+    @web.history.latest
+    assert_equal 0, wait.call # it has just been seen
+    @web.history.look
+    assert_operator wait.call, :>, 0
+    @groups.commits["billing"][["orders", 0]] = [60, ""]
+    @web.history.look
+    assert_equal 0, wait.call
+  end
+
   def test_overview_names_a_partition_without_an_owner
     orders
     @groups.members["billing"].first[4] = [["orders", 1]]

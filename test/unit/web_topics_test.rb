@@ -83,6 +83,12 @@ class WebTopicsTest < Minitest::Test
                   { ["a", 0] => 990...1010, ["b", 0] => 5...5, ["c", 0] => 0...0 }], ranges
   end
 
+  def test_a_topic_without_messages_has_no_bytes_and_one_without_a_leader_no_size
+    reading = Web::SizeReading.new(@app)
+    assert_equal Web::Sizes::Size.new(0, 0), reading.send(:size, nil, { ["a", 0] => 7...7 })
+    assert_nil reading.send(:size, nil, {})
+  end
+
   # Each question would wait for seconds.
   def test_without_kafka_the_pages_of_a_topic_and_a_group_ask_nothing
     orders

@@ -57,6 +57,11 @@ class WebTrendsTest < Minitest::Test
     assert_nil found[[:in, :group, "other"]]
   end
 
+  def test_a_sample_counts_processes_that_run
+    all = [report, report(pid: 2), report(pid: 3, state: "stopped")]
+    assert_equal [2, nil], [all, []].map { |reports| sample(reports, 0).values[[:processes]] }
+  end
+
   # The rate at the moment of a report misses what came between two samples.
   def test_rates_are_means_between_two_samples
     idle = { in: { "billing" => 0 }, out: 0, errors: 0 }

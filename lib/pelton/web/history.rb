@@ -49,6 +49,7 @@ module Pelton
       # The Series of these words; an empty one for what is unknown.
       #   [:produced]                   messages per second that all topics got; [:produced, "orders"] one topic
       #   [:consumed], [:lag]           of all groups; with a name, of one group
+      #   [:wait]                       the longest wait of all groups, in seconds
       #   [:end, ["orders", 0]]         the end of a partition
       #   [:lag, "billing", ["orders", 0]]
       #: (*untyped) -> Series
@@ -77,8 +78,10 @@ module Pelton
       def look
         found = Observation.take(@admin.call, timeout: TIMEOUT)
         found = without_markers(found) if @markers
+        @lock.synchronize { remember(found) }
+        longest = found.groups.keys.filter_map { |id| waiting(found, id) }.max || 0
         @lock.synchronize do
-          remember(found)
+          add(found, 0, longest, :wait)
           @error = nil
           @looked.broadcast
         end

@@ -24,13 +24,13 @@ module Pelton
       module_function
 
       # lines: {"in" => Series, …}, the first with the accent color. unit: "/s" or "B"; without one, values are whole
-      # numbers. span: seconds that are drawn; nil: since the first value. gap: seconds without a value that interrupt a
-      # line.
-      #: (String, Hash[String, Series], now: Float, ?unit: String, ?span: Numeric?, ?gap: Numeric) -> Html
+      # numbers; :time for seconds, also in minutes. span: seconds that are drawn; nil: since the first value. gap:
+      # seconds without a value that interrupt a line.
+      #: (String, Hash[String, Series], now: Float, ?unit: String | Symbol, ?span: Numeric?, ?gap: Numeric) -> Html
       def large(title, lines, now:, unit: "", span: nil, gap: Float::INFINITY)
         most = lines.values.filter_map(&:max).max || 0
-        text = ->(value) { "#{Numbers.short(value)}#{unit}" }
-        how = { now: now, span: span || since(lines.values, now), top: round_up(most, unit.empty? ? 2 : 0),
+        text, top = measure(unit, most)
+        how = { now: now, span: span || since(lines.values, now), top: top,
                 points: POINTS, gap: gap, class: "large", grid: GRID }
         drawing = svg(LARGE, lines.values, how, label(title, lines, most, text))
         foot = spans(["#{Numbers.seconds(how[:span])} ago", "most #{text.call(most)}", "now"])
@@ -46,6 +46,13 @@ module Pelton
         svg(SMALL, [series], { now: now, span: since([series], now), top: most, points: FEW, gap: Float::INFINITY,
                                class: "small" },
             "#{title}: now #{Numbers.short(series.last)}, most #{Numbers.short(most)}")
+      end
+
+      # What makes text of a value, and the value at the top.
+      def measure(unit, most)
+        factor = unit == :time && most >= 120 ? 60.0 : 1
+        unit = factor == 1 ? " s" : " min" if unit == :time
+        [->(value) { "#{Numbers.short(value / factor)}#{unit}" }, round_up(most / factor, unit.empty? ? 2 : 0) * factor]
       end
 
       # The least round number that is not smaller, and at least `least`; 1 for nothing.
@@ -106,7 +113,7 @@ module Pelton
           format("%<x>.1f,%<y>.1f", x: x, y: (height - 1) - ((height - 2) * value.fdiv(top)))
         end.join(" ")
       end
-      private_class_method :round_up, :values, :legend, :label, :spans, :since, :svg, :polylines, :coordinates
+      private_class_method :measure, :round_up, :values, :legend, :label, :spans, :since, :svg, :polylines, :coordinates
     end
   end
 end

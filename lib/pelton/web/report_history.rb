@@ -87,14 +87,21 @@ module Pelton
       #: (Symbol) -> Series
       def total(kind)
         all = @lock.synchronize { @series.select { |(one, _), _| one == kind }.values.map(&:points) }
-        sums = Hash.new(0)
-        all.each do |points|
-          points.group_by { |at, _| (at / STEP).floor }.each do |step, some|
-            sums[step] += some.sum(&:last).fdiv(some.size)
-          end
-        end
-        sums.delete((Clock.wall / STEP).floor)
-        sums.sort.each_with_object(Series.new) { |(step, sum), total| total.add((step + 1.0) * STEP, sum) }
+        by_step(all.flat_map do |points|
+          steps = points.group_by { |at, _| (at / STEP).floor }
+          steps.map { |step, some| [step, some.sum(&:last).fdiv(some.size)] }
+        end)
+      end
+
+      # How many processes there were, from the first report of each to its last one, or to now if it is live.
+      #: () -> Series
+      def processes
+        all = @lock.synchronize { @latest.map { |id, report| [report, @series[[:lag, id]].points.map(&:first)] } }
+        by_step(all.flat_map do |report, times|
+          times << Clock.wall unless report.stopped? || report.silent?
+          first, last = times.minmax.map { |at| (at / STEP).floor }
+          (first..last).map { |step| [step, 1] }
+        end)
       end
 
       # The errors of the last hour, newest first.
@@ -131,6 +138,13 @@ module Pelton
       end
 
       private
+
+      # pairs: [[step, number], …], which are added for each step.
+      def by_step(pairs)
+        now = (Clock.wall / STEP).floor
+        sums = pairs.group_by(&:first).transform_values { |some| some.sum(&:last) }.reject { |step, _| step == now }
+        sums.sort.each_with_object(Series.new) { |(step, sum), total| total.add((step + 1.0) * STEP, sum) }
+      end
 
       # Under @lock. A forked child has no thread, and starts one.
       def start

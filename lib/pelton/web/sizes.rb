@@ -127,6 +127,8 @@ module Pelton
 
       # Bytes per offset, not per message: compacted topics and transactions have offsets without a message.
       def size(scan, kept)
+        return if kept.empty? # it was deleted, or has no leader
+
         total = kept.each_value.sum(&:size)
         return Sizes::Size.new(0, 0) if total.zero?
 

@@ -26,6 +26,7 @@ module Pelton
         @values = Hash.new(0)
         @totals = reports.to_h { |one| [one.id, [one.at, one.totals]] }
         reports.each_with_index { |one, at| add(one, at < PROCESSES) }
+        @values[[:processes]] = reports.count { |one| !one.stopped? } if reports.any?
         @values.default = nil
         @values.freeze
         @before = nil

@@ -54,8 +54,8 @@ module Pelton
         end
       end
 
-      # Numbers of a range: messages per second that were done (:in) and sent (:out), :errors per second, and :lag. Of a
-      # topic: messages per second that it got (:produced).
+      # Numbers of a range: messages per second that were done (:in) and sent (:out), :errors per second, :lag, and
+      # how many :processes there were. Of a topic: messages per second that it got (:produced).
       #   series("24h", :lag)                       # of all processes
       #   series("24h", :in, :group, "billing")     # also :lag
       #   series("24h", :rss, :process, "web-1:4711:1764300000123")

@@ -21,6 +21,9 @@ module Pelton
 
         # Seconds without progress after which a partition is stuck.
         STUCK = 60
+        # How bad a state is that a process reports; any other one is a warning.
+        REPORTED = { "failing" => :bad, "stopped" => :bad, "unbuilt" => :bad }.freeze
+        private_constant :REPORTED
 
         def initialize(...)
           super
@@ -52,7 +55,22 @@ module Pelton
           return if lag.nil? || lag.zero?
           return badge("no owner", :bad) unless owners.key?(place)
 
-          held_by_transaction(place) || (badge("no progress for a minute", :bad) if stuck?(place))
+          reported_problem(place) || held_by_transaction(place) ||
+            (badge("no progress for a minute", :bad) if stuck?(place))
+        end
+
+        # What its process says: "paused", "failing", "stopped" … Reports that are not read yet say nothing.
+        def reported_problem(place)
+          state = reported_states[place]
+          badge(state, REPORTED.fetch(state, :warn)) if state
+        end
+
+        # {["orders", 0] => "paused"}: partitions that need attention.
+        def reported_states
+          @reported_states ||= Reports::Summary.new(web.reports.latest(0), now: Clock.wall).live(id)
+                                               .flat_map { |one| one.each_partition(id).to_a }
+                                               .reject { |*, state| Reports::Report::WELL.include?(state) }
+                                               .to_h { |_, topic, number, _, state| [[topic, number], state] }
         end
 
         def stuck?(place)

@@ -23,6 +23,8 @@ module Pelton
         def longest = now.groups.keys.filter_map { |id| waiting(id) }.max
         def waiting(id) = (@waiting ||= {}).fetch(id) { @waiting[id] = history.waiting(now, id) }
         def rate(kind) = history.series(kind).mean(30)
+        # Has a process reported? It begins to read them, and does not wait.
+        def reports? = web.reports.latest(0).any?
         def members = now.groups.each_value.sum { |group| group.members.size }
       end
     end

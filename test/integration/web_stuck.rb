@@ -1,0 +1,59 @@
+# frozen_string_literal: true
+
+require "support/scenario"
+require "pelton/web"
+
+# The dashboard says why partitions of a group do not get on: its consumer paused one, one fails again and again, one
+# has an open transaction, and one has no owner.
+#
+# once: the states are Pelton's, whatever the Ruby
+
+Scenario.run do
+  name = topic(partitions: 4)
+  group = unique("stuck")
+  reader = consumer do
+    raise ArgumentError, "no total" if partition == 1 && messages.last.offset.positive?
+
+    mark_as_consumed(messages.last) && pause if partition.zero?
+  end
+  all = app(group: group, kafka: { "auto.commit.interval.ms" => 100 }, report_topic: topic(name: unique("reports")),
+            report_interval: 0.3) do
+    topic(name, to: reader) do
+      retries 100
+      backoff 600..600
+      max_messages 1
+    end
+  end
+  web = Pelton::Web.new(all)
+  rows = lambda do |id|
+    _, _, body = web.call({ "REQUEST_METHOD" => "GET", "PATH_INFO" => "/group", "QUERY_STRING" => "id=#{id}",
+                            "REMOTE_ADDR" => "127.0.0.1", "HTTP_HOST" => "localhost", "SCRIPT_NAME" => "" })
+    text = body.join.gsub(/<[^>]*>/, " ").gsub(/\s+/, " ")
+    (0..3).to_h { |number| [number, text[%r{#{name}/#{number} (.*?) (?:#{name}/|Members)}, 1]] }
+  end
+  shows = lambda do |id, number, state|
+    found = nil
+    eventually(60, -> { "#{number} #{state}: #{found}" }) do
+      web.history.look
+      (found = rows.call(id)[number]).to_s.end_with?(state)
+    end
+  end
+  all.start
+  # One message of each partition is done, and there is a commit.
+  all.producer.produce_many_sync(Array.new(4) { |number| { topic: name, partition: number, payload: "x" } })
+  writer = app(kafka: { "transactional.id" => unique("writer") })
+  writer.producer.transaction do |tx|
+    tx.produce_sync(topic: name, partition: 2, payload: "x")
+    more = [0, 1, 2, 3].flat_map { |number| [{ topic: name, partition: number, payload: "y" }] * 2 }
+    all.producer.produce_many_sync(more)
+    { 0 => "paused", 1 => "failing", 2 => "behind an open transaction", 3 => "fine" }.each do |number, state|
+      shows.call(group, number, state)
+    end
+  end
+  shows.call(group, 2, "fine")
+  nobody = unique("nobody")
+  all.admin.alter_group_offsets(nobody, { [name, 3] => 1 })
+  shows.call(nobody, 3, "no owner")
+  web.close
+  equal([ArgumentError], events(all, "error.occurred").map { |event| event[:error].class }.uniq, "errors")
+end
