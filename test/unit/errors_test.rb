@@ -71,6 +71,8 @@ class ErrorsTest < Minitest::Test
     assert_equal "Local: Timed out (_TIMED_OUT, -185)", error.message
     assert_equal [-185, :_TIMED_OUT, false, true], [error.code, error.name, error.fatal?, error.retriable?]
     assert_includes Pelton::KafkaError.new(-150, "_FATAL", nil, true).message, "fatal"
+    bare = Pelton::KafkaError.new(1, :x)
+    assert_equal [false, false, false, ""], [bare.fatal?, bare.retriable?, bare.abortable?, bare.reason]
   end
 
   def test_no_offset_is_no_failed_commit
@@ -82,7 +84,9 @@ class ErrorsTest < Minitest::Test
     assert_kind_of Pelton::KafkaError, error
     assert_equal ["orders", 3], [error.topic, error.partition]
     assert_includes error.message, "orders/3"
-    refute_predicate Pelton::DeliveryError.new(-192, :_MSG_TIMED_OUT, nil), :fatal?
+    bare = Pelton::DeliveryError.new(-192, :_MSG_TIMED_OUT, nil)
+    assert_equal [false, false, false, nil, nil, nil],
+                 [bare.fatal?, bare.retriable?, bare.abortable?, bare.topic, bare.partition, bare.label]
   end
 
   def test_error_messages_describe_the_problem
