@@ -38,6 +38,23 @@ class DrainedRetriesTest < Minitest::Test
     look&.close(5)
   end
 
+  def test_a_check_closes_its_admin_client_also_after_an_error
+    group = Struct.new(:name, :topics, :place).new("g", {}, {})
+    [-> { {} }, -> { raise Pelton::ClosedError, "admin" }].each do |answer|
+      closed = []
+      admin = Object.new
+      admin.define_singleton_method(:topics) { |timeout:| timeout && answer.call }
+      admin.define_singleton_method(:close) { |timeout:| closed << timeout }
+      Pelton::Admin.stub(:new, admin) do
+        stranded = Pelton::StrandedRetries.new(Pelton::Config.new, bus: Pelton::Notifications.new, timeout: 3)
+        assert_empty stranded.of(group)
+      rescue Pelton::ClosedError
+        nil # it was to be raised
+      end
+      assert_equal [3], closed
+    end
+  end
+
   # Members of another group will process its messages. Those of our own group do not read this topic any more.
   def test_messages_are_stranded_if_they_are_our_own_or_their_group_has_no_members
     stranded = Pelton::StrandedRetries.new(Pelton::Config.new, bus: Pelton::Notifications.new)

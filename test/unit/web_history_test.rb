@@ -75,10 +75,10 @@ class WebHistoryTest < Minitest::Test
   end
 
   def test_rates_count_what_grew
-    kept = history([0, 100, 50], [10, 300, 150], [20, 250, 100])
-    assert_equal [20.0, 0.0], kept.series(:produced).points.map(&:last)
-    assert_equal [10.0, 0.0], kept.series(:consumed, "billing").points.map(&:last)
-    assert_equal [50, 150, 150], kept.series(:lag, "billing").points.map(&:last)
+    kept = history([0, 100, 50], [10, 300, 150], [20, 250, 100], [24, 270, 112])
+    assert_equal [20.0, 0.0, 5.0], kept.series(:produced).points.map(&:last)
+    assert_equal [10.0, 0.0, 3.0], kept.series(:consumed, "billing").points.map(&:last)
+    assert_equal [50, 150, 150, 158], kept.series(:lag, "billing").points.map(&:last)
   end
 
   def test_the_wait_begins_when_the_first_waiting_message_came

@@ -10,6 +10,12 @@ class WebTest < Minitest::Test
   PATHS = [["/"], ["/groups"], ["/group", { id: "billing" }], ["/topics"], ["/topic", { name: "orders" }],
            ["/processes"], ["/jobs"], ["/errors"], ["/messages"], ["/dead-letters"], ["/search"], ["/settings"]].freeze
 
+  def test_a_page_is_headed_by_the_first_broker
+    orders
+    @answers[:cluster] = ["cluster", 1, [[1, "kafka-1", 9092, nil], [2, "kafka-2", 9093, nil]]]
+    assert_match(/Pelton kafka-1:9092 /, get("/").text)
+  end
+
   def test_every_page_has_a_title_one_heading_and_no_inline_script_or_style
     orders
     PATHS.each do |path, query|
