@@ -159,4 +159,14 @@ class DoctorLimitsTest < Minitest::Test
       assert_equal [0, 1, 1], counts, option
     end
   end
+
+  def test_yjit_that_is_there_but_off_is_a_note
+    levels = [nil, true, false].map do |yjit|
+      report = CLI::Doctor::Report.new
+      one = CLI::Doctor::Machine.new(@app.config, Pelton::Native)
+      one.stub(:yjit, yjit) { one.examine(report) }
+      report.findings.select { |finding| finding[:about] == "yjit" }.map { |finding| finding[:level] }
+    end
+    assert_equal [[], [], [:note]], levels
+  end
 end

@@ -249,16 +249,6 @@ class DoctorTest < Minitest::Test
     refute_found "GC.disable", machine
   end
 
-  def test_yjit_that_is_there_but_off_is_a_note
-    levels = [nil, true, false].map do |yjit|
-      report = Pelton::CLI::Doctor::Report.new
-      one = Pelton::CLI::Doctor::Machine.new(@app.config, @native)
-      one.stub(:yjit, yjit) { one.examine(report) }
-      report.findings.select { |finding| finding[:about] == "yjit" }.map { |finding| finding[:level] }
-    end
-    assert_equal [[], [], [:note]], levels
-  end
-
   def test_the_heap_of_a_server_is_larger_unless_the_environment_has_one
     advice = Pelton::LargerHeap.to_s
     assert_found :note, "heap", /\Apelton server starts with a larger one.* #{Regexp.escape(advice)}\z/,
