@@ -87,6 +87,7 @@ Scenario.run do
     both.call(address) do |page,|
       page.call("/", "Kafka did not answer")
       page.call("/topic?name=paid", "Kafka did not answer")
+      page.call("/dead-letters?topic=paid", "(_T")
       page.call("/messages?topic=paid", "(_T") # _TIMED_OUT or _TRANSPORT
     end
   end

@@ -19,6 +19,10 @@ module Pelton
                "/jobs" => "Jobs", "/errors" => "Errors", "/messages" => "Messages", "/dead-letters" => "Dead letters",
                "/search" => "Search", "/settings" => "Settings" }.freeze
 
+      # Errors of a look at the cluster after which each further question would wait for seconds, and fail.
+      AWAY = %i[_TRANSPORT _TIMED_OUT _ALL_BROKERS_DOWN].freeze
+      private_constant :AWAY
+
       # Most rows of a table.
       MOST = 200
 
@@ -49,6 +53,12 @@ module Pelton
       private
 
       attr_reader :web, :request, :now, :error, :main
+
+      # Raises why Kafka did not answer, if it is away. An account may lack the right to look at the whole cluster, and
+      # yet read messages.
+      def check_kafka
+        raise error if error.is_a?(KafkaError) && AWAY.include?(error.name)
+      end
 
       # "DeadLetters" → view_dead_letters
       def content

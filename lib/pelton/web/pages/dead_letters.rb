@@ -39,6 +39,7 @@ module Pelton
         def scan
           return if @counts
 
+          check_kafka
           @counts = Hash.new(0)
           @newest = []
           letters.each(status: filters[:status]) do |letter|

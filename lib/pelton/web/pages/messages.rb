@@ -41,6 +41,7 @@ module Pelton
         end
 
         def read
+          check_kafka
           @reading = Reading.new(app, topic, where: condition)
           return @reading.from(partition || 0, whole_number(:offset), LIMIT) if request[:offset]
           return @reading.since(since, LIMIT, partition: partition) if request[:since]
