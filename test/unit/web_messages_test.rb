@@ -1,0 +1,184 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/fakes"
+require "support/web_kit"
+require "pelton/web/reading"
+
+# The dashboard's pages of messages, and what it publishes once more. A fake reads the messages of the ranges that it is
+# asked for. (On a real broker: test/integration/web.rb.)
+class WebMessagesTest < Minitest::Test
+  include WebKit
+
+  TOKEN = "a" * 32
+  START = Time.utc(2026, 1, 2, 3, 4, 5)
+
+  # Stands for Offsets::Scan.
+  Scan = Struct.new(:messages, :asked, :ended) do
+    def run(ranges, seconds:)
+      asked << [ranges, seconds]
+      messages.each { |one| yield one if ranges[[one.topic, one.partition]]&.cover?(one.offset) }
+      ended
+    end
+  end
+
+  def setup
+    super
+    @topic = "orders"
+    @acting = Pelton::Web.new(@app, actions: true)
+    @scan = Scan.new([], [])
+    # Arguments of each Scan.new.
+    scans = @scans = []
+    scan = @scan
+    Pelton::Offsets::Scan.define_singleton_method(:new) { |*names, **options| (scans << [names, options]) && scan }
+  end
+
+  def teardown
+    @acting.close
+    Pelton::Offsets::Scan.singleton_class.remove_method(:new)
+    super
+  end
+
+  # Each comes a second after the one before. `first`: the first offset of partition 0.
+  def send_all(*rows, first: 0)
+    @answers[:names] = [@topic]
+    rows.each_with_index do |row, index|
+      place = [@topic, row.fetch(:partition, 0)]
+      offset = @groups.logs[place]&.end || (place.last.zero? ? first : 0)
+      @groups.logs[place] = (@groups.logs[place]&.begin || offset)...(offset + 1)
+      time = ((START + index).to_f * 1000).round
+      @scan.messages << Fakes::Message.new(*place, offset, row[:payload], key: row[:key], timestamp_ms: time,
+                                                                          headers: row.fetch(:headers, {}))
+    end
+    @groups.logs[[@topic, 1]] ||= 0...0
+  end
+
+  alias call get
+  def get(path, **query) = call(path, query)
+
+  def post(path, **fields)
+    body = StringIO.new(URI.encode_www_form({ token: TOKEN, **fields }))
+    call(path, web: @acting, verb: "POST", "rack.input": body, HTTP_COOKIE: "pelton_token=#{TOKEN}")
+  end
+
+  # [[partition, offset], …] in the order of the page.
+  def places(**query)
+    rows = %r{<tr><td>(\d+)</td><th scope="row" class="number"><a[^>]*>(\d+)</a>}
+    get("/messages", topic: @topic, **query).body.scan(rows).map { |row| row.map(&:to_i) }
+  end
+
+  def test_the_newest_messages_of_all_partitions_or_of_one_come_first
+    send_all({ payload: "a" }, { payload: "b", partition: 1 }, { payload: "c" }, { payload: "d" })
+    assert_equal [[0, 2], [0, 1], [1, 0], [0, 0]], places
+    assert_equal [[0, 2], [0, 1], [0, 0]], places(partition: 0)
+    assert_equal [[1, 0]], places(partition: 1)
+    assert_match(/4 messages, newest first\. 4 offsets were looked at\. /, get("/messages", topic: @topic).text)
+  end
+
+  def test_a_page_has_fifty_messages_and_from_an_offset_a_link_to_the_next_ones
+    send_all(*Array.new(53) { |number| { payload: number.to_s } })
+    assert_equal (3..52).to_a.reverse, places(partition: 0).map(&:last)
+    assert_equal (2..51).to_a, places(offset: 2).map(&:last)
+    assert_includes get("/messages", topic: @topic, offset: 2).body, "offset=52"
+    assert_equal (3..52).to_a, places(offset: 3).map(&:last)
+    assert_equal [50, 51, 52], places(offset: 50).map(&:last)
+    page = get("/messages", topic: @topic, offset: 50)
+    assert_match(/3 messages, oldest first\. 3 offsets were looked at\. /, page.text)
+    refute_includes page.text, "Next messages"
+    assert_match(/0 messages, oldest first\..*No message matches/m, get("/messages", topic: @topic, offset: 99).text)
+  end
+
+  def test_messages_of_a_key_and_of_a_condition_are_read_from_further_back
+    send_all(*Array.new(6000) { { payload: "a" } })
+    key = [:is, [:key], :in, ["x"]]
+    total = [:all, [:is, [:field, "total"], :gt, 10]]
+    wanted = { {} => [[], 50], { key: "x" } => [[[:all, key]], 5000],
+               { where: 'where("total").gt(10)' } => [[[:all, total]], 5000],
+               { where: 'where("total").gt(10)', key: "x" } => [[[:all, total, key]], 5000] }
+    wanted.each do |query, (condition, count)|
+      get("/messages", topic: @topic, partition: 0, **query)
+      assert_equal condition, [@scans.last.last[:where]].compact
+      assert_equal [{ [@topic, 0] => ((6000 - count)...6000) }, 5], @scan.asked.last
+    end
+  end
+
+  def test_messages_since_a_time_come_oldest_first_from_the_first_of_each_partition
+    send_all({ payload: "a" }, { payload: "b", partition: 1 }, { payload: "c" }, { payload: "d" })
+    asked = nil
+    before = @answers[:offsets]
+    @answers[:offsets] = lambda do |(rows, committed)|
+      times, others = rows.partition { |*, position| position.is_a?(Integer) && position >= 0 }
+      asked = times unless times.empty?
+      before.call([others, committed]) + times.map { |topic, number, _| [topic, number, number.zero? ? 1 : 0, -1, nil] }
+    end
+    assert_equal [[1, 0], [0, 1], [0, 2]], places(since: "2026-01-02T03:04:06Z")
+    assert_equal [START.to_i + 1] * 2, (asked.map { |*, time| time / 1000 })
+    assert_equal [[0, 1], [0, 2]], places(since: "2026-01-02T03:04:06Z", partition: 0)
+  end
+
+  def test_a_scan_that_ran_out_of_time_says_so
+    send_all({ payload: "a" })
+    @scan.ended = :time
+    assert_match(/1 offsets were looked at, then the time was over\./, get("/messages", topic: @topic).text)
+  end
+
+  def test_wrong_fields_are_named_on_the_page
+    send_all({ payload: "a" })
+    { { offset: "x" } => "offset = \"x\": expected an Integer >= 0", { partition: "-1" } => "partition = \"-1\"",
+      { offset: "9223372036854775808" } => "offset = ", { where: "where(" } => "where" }.each do |query, text|
+      page = get("/messages", topic: @topic, **query)
+      problem = page.body[%r{<p class="notice bad" role="alert">(.*?)</p>}, 1].to_s
+      assert_includes problem.gsub(/&\w+;/, WebKit::ENTITIES), text
+    end
+    assert_includes get("/messages").text, "Choose a topic"
+  end
+
+  def test_a_payload_unfolds_and_is_cut_in_the_list
+    send_all({ payload: "#{"p" * 199}qr#{"s" * 5_000}", headers: { "trace" => %w[1 2] } })
+    body = get("/messages", topic: @topic).body
+    assert_includes body, "<summary><code>#{"p" * 199}q…</code></summary>"
+    assert_includes body, "<pre tabindex=\"0\">#{"p" * 199}qr#{"s" * 4_799}…</pre>"
+    assert_equal 2, body.scan("trace").size
+  end
+
+  def test_a_message_has_a_page_of_its_own
+    send_all({ payload: "first" }, { key: "k-7", payload: "\xFF\x00".b, headers: { "trace" => "42" } },
+             { payload: nil, key: "gone" }, { payload: "" })
+    page = get("/message", topic: @topic, partition: 0, offset: 1)
+    assert_equal 200, page.status
+    %w[k-7 ff00 trace 42].each { |text| assert_includes page.text, text }
+    assert_includes page.text, "Message #{@topic}/0 offset 1"
+    assert_includes page.text, "2026-01-02 03:04:06 UTC"
+    assert_includes get("/message", topic: @topic, partition: 0, offset: 2).text, "no payload (tombstone)"
+    assert_includes get("/message", topic: @topic, partition: 0, offset: 3).text, "empty payload"
+    [{ offset: 9 }, { offset: "x" }, {}].each do |place|
+      assert_equal 404, get("/message", topic: @topic, **{ partition: 0 }, **place).status, place
+    end
+  end
+
+  def test_a_message_is_published_once_more
+    send_all({ payload: "first" }, { key: "k", payload: "second", partition: 1 })
+    piped = []
+    delivery = Fakes::Delivery.new(@topic, 1, 7)
+    pipe = ->(message, **options) { (piped << [message.offset, message.raw_payload, options]) && delivery }
+    @app.producer.define_singleton_method(:pipe_sync, &pipe)
+    answer = post("/actions/republish", topic: @topic, partition: 1, offset: 0, back: "/message?x=1")
+    assert_equal [303, "/message?x=1"], [answer.status, answer.headers["location"]]
+    eventually(20) { @acting.actions.list(@topic).first&.result }
+    action = @acting.actions.list(@topic).first
+    assert_equal ["stored at orders/1 offset 7", 1], [action.result, action.done]
+    post("/actions/republish", topic: @topic, partition: 0, offset: 9)
+    eventually(20) { @acting.actions.list(@topic).map(&:result).include?("there is no such message") }
+    assert_equal [[0, "second", { to: @topic, partition: 1 }]], piped
+  end
+
+  def test_a_form_without_its_place_is_refused
+    { { topic: @topic, partition: "x", offset: 0 } => "partition = \"x\": expected a number",
+      { topic: @topic, partition: 0 } => "offset", { partition: 0, offset: 0 } => "topic: is missing" }
+      .each do |fields, text|
+        answer = post("/actions/republish", **fields)
+        assert_equal 400, answer.status
+        assert_includes answer.body, text
+      end
+  end
+end
