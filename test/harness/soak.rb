@@ -6,7 +6,8 @@ require "support/soak"
 require_relative "options"
 
 # bin/soak: laps of rebalances, messages, starts and stops of apps, and short-lived clients, in one process. After each
-# kind of work it measures what is left per unit: threads, descriptors and bytes in use.
+# kind of work it measures what is left per unit: threads, descriptors and bytes in use. Or a steady load, and how the
+# resident size changes with it.
 class LongSoak < Scenario
   # {work => units of a lap}
   LAP = { "rebalances" => 20, "messages" => 5_000, "starts" => 5, "clients" => 20 }.freeze
@@ -16,7 +17,9 @@ class LongSoak < Scenario
   # The same for a lap of all kinds of work, where the next one reuses what the one before freed.
   MOST_OF_A_LAP = 60.0
   WARM_UP = 3 # laps
-  NAMES = ["all", *LAP.keys].freeze
+  RATE = 5_000 # messages per second of a steady load
+  STEADY = 10 # seconds of a lap of it
+  NAMES = ["all", *LAP.keys, "steady"].freeze
   CLUSTERS = %w[real embedded].freeze
   KAFKA = { "session.timeout.ms" => 6000, "heartbeat.interval.ms" => 100, "max.poll.interval.ms" => 10_000,
             "topic.metadata.refresh.interval.ms" => 500 }.freeze
@@ -43,6 +46,7 @@ class LongSoak < Scenario
     @all = Hash.new(0) # {work => units}
     @problems = []
     @prints = [] # a Footprint a lap
+    @resident = [] # kilobytes, after each lap of a steady load
   end
 
   def call
@@ -118,6 +122,8 @@ class LongSoak < Scenario
   end
 
   def lap(work)
+    return steady if work == "steady"
+
     before = calm
     send(work, LAP.fetch(work))
     after = calm
@@ -139,6 +145,20 @@ class LongSoak < Scenario
     rows = Array.new(count) { |index| { topic: "messages", key: "k#{index % 50}", payload: PAYLOAD } }
     @app.producer.produce_many_sync(rows, timeout: 60)
     came(count)
+  end
+
+  # Nothing is collected or waited for in between, as in a server at work.
+  def steady
+    tick = now
+    (STEADY * 10).times do
+      rows = Array.new(RATE / 10) { |index| { topic: "messages", key: "k#{index % 50}", payload: PAYLOAD } }
+      @app.producer.produce_many_async(rows)
+      tick += 0.1
+      eventually(60, "the next tenth of a second") { now >= tick }
+    end
+    came(RATE * STEADY)
+    @all["steady"] += RATE * STEADY
+    @resident << Integer(resident)
   end
 
   # An app of its own each time, with a member, a worker and a producer.
@@ -182,6 +202,17 @@ class LongSoak < Scenario
     @problems << "a lap: #{each.round(1)} kB each" if @works.size > 1 && each > MOST_OF_A_LAP
   end
 
+  # By the medians of the first and the last third.
+  def slope(sizes)
+    return if sizes.size < 6
+
+    look_at("kB resident", sizes)
+    first, last = [sizes.first(sizes.size / 3), sizes.last(sizes.size / 3)].map { |part| part.sort[part.size / 2] }
+    minutes = (sizes.size * 2 / 3) * STEADY / 60.0
+    puts format("resident size: %<first>d kB, then %<last>d kB: %<each>.0f kB a minute",
+                first: first, last: last, each: (last - first) / minutes)
+  end
+
   # librdkafka's threads and sockets come and go. So it has grown where the last laps never have as little as the first
   # ones had at the most.
   def look_at(what, values)
@@ -200,6 +231,7 @@ class LongSoak < Scenario
       puts format("%<work>s: %<each>.4f kB in use left by each of %<count>d", work: work, each: each, count: count)
       @problems << "#{work}: #{each.round(4)} kB each" if @works.one? && each > MOST.fetch(work)
     end
+    slope(@resident.drop(WARM_UP))
     whole_laps(@prints.drop(WARM_UP).filter_map(&:kilobytes))
     puts "first: #{@prints.first}", "last:  #{@prints.last}"
     %i[ruby_threads threads descriptors].each { |what| look_at(what, @prints.drop(WARM_UP).map(&what)) }

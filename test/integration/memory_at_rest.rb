@@ -20,7 +20,6 @@ CHILD = <<~RUBY
   app.routes { group("rest-\#{topics.first}") { topics.each { |name| topic(name, to: reader) } } }
   app.start
   topics.size.times { assigned.pop }
-  sleep 3 # what the start has taken is given back
   puts resident - alone
   app.stop
 RUBY

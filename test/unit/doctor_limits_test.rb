@@ -160,13 +160,14 @@ class DoctorLimitsTest < Minitest::Test
     end
   end
 
-  def test_yjit_that_is_there_but_off_is_a_note
-    levels = [nil, true, false].map do |yjit|
+  def test_yjit_that_is_there_but_off_is_a_note_with_its_size_where_that_counts
+    found = [nil, true, false].map do |yjit|
       report = CLI::Doctor::Report.new
       one = CLI::Doctor::Machine.new(@app.config, Pelton::Native)
       one.stub(:yjit, yjit) { one.examine(report) }
-      report.findings.select { |finding| finding[:about] == "yjit" }.map { |finding| finding[:level] }
+      report.findings.select { |finding| finding[:about] == "yjit" }
     end
-    assert_equal [[], [], [:note]], levels
+    assert_equal [[], [], [:note]], (found.map { |notes| notes.map { |note| note[:level] } })
+    assert_equal RUBY_VERSION < "3.2", found.last.first.to_s.include?("--yjit-exec-mem-size=16")
   end
 end

@@ -97,7 +97,12 @@ module Pelton
             report.warning("ffi", "#{ffi} is loaded: below #{SAFE_FFI}, garbage collection may free objects that its " \
                                   "structs still use. Upgrade the gem ffi to #{SAFE_FFI} or later")
           end
-          report.note("yjit", "is available but off: start Ruby with --yjit or RUBY_YJIT_ENABLE=1") if yjit == false
+          return unless yjit == false
+
+          words = "--yjit or RUBY_YJIT_ENABLE=1"
+          # Newer versions take memory for what they have compiled.
+          words = "--yjit --yjit-exec-mem-size=16 (without a size, it takes 256 MB)" if RUBY_VERSION < "3.2"
+          report.note("yjit", "is available but off: start Ruby with #{words}")
         end
 
         def check_collector(report)
