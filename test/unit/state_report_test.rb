@@ -51,6 +51,39 @@ class StateReportTest < Minitest::Test
     assert_match(%r{\Aorders/0: consume runs for \d+\.\d s, 1 of 1 messages not finished \(.*\)\z}, found.join)
   end
 
+  def test_the_text_has_the_process_each_group_with_its_partitions_and_the_threads
+    group = Struct.new(:name)
+    listener = Struct.new(:group, :coordinators)
+    reporting = Struct.new(:report)
+    listeners = [listener.new(group.new("billing"), [reporting.new(%w[one two]), reporting.new(["three\e[0m"])]),
+                 listener.new(group.new("audit"), [])]
+    server = Struct.new(:status, :concurrency).new(:quiet, 5)
+    text = Pelton::StateReport.text(server, listeners, { running: 2, waiting: 1 })
+    assert_equal <<~TEXT, text[/.*?(?=^thread)/m]
+      pelton #{Process.pid}: quiet, 5 workers, jobs: 2 running, 1 waiting
+      group billing:
+        one
+        two
+        three\\e[0m
+      group audit:
+        no partition
+    TEXT
+    assert_match(/^thread main \(run\):\n  writes this report$/, text)
+  end
+
+  def test_at_most_twenty_lines_of_a_thread_are_listed
+    queue = Thread::Queue.new
+    deep = ->(levels) { levels.zero? ? queue.pop : deep.call(levels - 1) }
+    thread = Thread.new { deep.call(30) }
+    thread.name = "deep"
+    eventually { thread.status == "sleep" }
+    lines = Pelton::StateReport.threads[/^thread deep .*?(?=^thread|\z)/m].lines.drop(1)
+    assert_equal thread.backtrace.first(20).map { |line| "  #{line}\n" }, lines
+  ensure
+    queue.close
+    thread.join
+  end
+
   def test_each_thread_is_listed_with_its_lines
     queue = Thread::Queue.new
     thread = Thread.new { queue.pop }
