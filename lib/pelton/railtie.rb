@@ -23,8 +23,9 @@ module Pelton
       Pelton.config.reloader ||= Jobs.new(app)
     end
 
-    # Active Job finds its adapter, and routes have the word for its queues. Before its settings are applied.
-    initializer "pelton.active_job", before: :load_config_initializers do
+    # Active Job finds its adapter, and routes have the word for its queues. Before its settings are applied: that is at
+    # once if Active Record is loaded already, as by a Rake task of Rails 6.1.
+    initializer "pelton.active_job", before: "active_job.set_configs" do
       require_relative "active_job" if defined?(::ActiveJob)
     end
 

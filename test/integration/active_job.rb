@@ -35,6 +35,9 @@ Scenario.run do
   topic(name: "#{prefix}schedule", settings: { "cleanup.policy" => "compact" })
   app = RailsApp.new("shop", KAFKA: bootstrap)
   app.rails("generate", "pelton:install", "--quiet")
+  # Rake tasks of Rails 6.1 load Active Record before the initializers, and that loads Active Job.
+  adapter = "    config.active_job.queue_adapter = :pelton\n"
+  app.write("config/application.rb", app.read("config/application.rb").sub(/^  end\nend/, "#{adapter}\\0"))
   app.rails("generate", "model", "order", "total:integer", "--quiet", "--no-test-framework")
   app.rails("generate", "model", "receipt", "order_id:integer", "note", "--quiet", "--no-test-framework")
   app.rails("db:migrate")
@@ -50,8 +53,6 @@ Scenario.run do
       Pelton.subscribe(name) { |event| puts "\#{Time.now} \#{name} \#{event.payload}" }
     end
   RUBY
-  app.write("config/application.rb",
-            app.read("config/application.rb").sub(/^  end\nend/, "    config.active_job.queue_adapter = :pelton\n\\0"))
   app.write("config/pelton.rb", <<~RUBY)
     Pelton.routes do
       active_jobs("default") { retries 1, backoff: 0.1..0.1 }

@@ -10,6 +10,7 @@ end
 if defined?(Rails::Generators)
   require "generators/pelton/consumer/consumer_generator"
   require "generators/pelton/inbox/inbox_generator"
+  require "generators/pelton/install/install_generator"
   require "generators/pelton/outbox/outbox_generator"
 end
 
@@ -100,6 +101,14 @@ class GeneratorsTest < Minitest::Test
     write_routes(File.read(File.expand_path("../../lib/generators/pelton/install/templates/pelton.rb.tt", __dir__)))
     generate("orders")
     assert_equal ['"orders", to: "OrdersConsumer"'] * 2, routes
+  end
+
+  def test_the_installation_keeps_the_routes_that_pelton_migrate_wrote
+    write_routes(text = "Pelton.routes { active_jobs \"default\" }\n")
+    generator = Pelton::Generators::InstallGenerator.new([], {}, destination_root: @folder)
+    output, = capture_io { generator.create_routes }
+    assert_match(/skip.*config.pelton\.rb/, output)
+    assert_equal text, read("config/pelton.rb")
   end
 
   def test_a_comment_behind_the_first_line_of_the_routes_is_no_obstacle

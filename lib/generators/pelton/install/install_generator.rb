@@ -10,7 +10,8 @@ module Pelton
       source_root File.expand_path("templates", __dir__)
 
       def create_settings = template("pelton.yml.tt", "config/pelton.yml")
-      def create_routes = template("pelton.rb.tt", "config/pelton.rb")
+      # `pelton migrate --write` may have written it.
+      def create_routes = template("pelton.rb.tt", "config/pelton.rb", skip: true)
       def create_base_class = template("application_consumer.rb.tt", "app/consumers/application_consumer.rb")
 
       private

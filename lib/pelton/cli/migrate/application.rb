@@ -221,6 +221,7 @@ module Pelton
         def active_jobs
           draft = Draft.new
           draft.todo("add the queues that are named elsewhere, as by set(queue:) or for mails")
+          draft.todo("set schedule_topic in config/pelton.yml, for `wait:` and `retry_on`")
           draft.code("active_jobs #{@definitions.queues.map(&:inspect).join(", ")}")
           @routes << draft
         end

@@ -18,7 +18,8 @@ module Pelton
           "parallel_segments" => "start more processes, or use concurrency with keys"
         }.freeze
         ELSEWHERE = { "recurring_tasks" => Migrate.recurring, "scheduled_messages" => Migrate.later }.freeze
-        JOBS = "the queue's topic has another name, %s: let Karafka finish the jobs of the old one"
+        JOBS = "the queue's topic has another name, %s: let Karafka finish the jobs of the old one. " \
+               "`wait:` and `retry_on` need config.schedule_topic"
         private_constant :TOPICS, :ONLY_FLAT, :NOTHING, :ELSEWHERE, :JOBS
 
         # declared: a Draft for Pelton.topics. group: the code of config.group_id. concurrency: that of
