@@ -19,9 +19,11 @@ module Pelton
     STATISTICS_INTERVAL = 5_000
     NO_STATISTICS = "a client opened without statistics; subscribe before the first client opens, or set " \
                     "statistics.interval.ms in config.kafka"
+    # Seconds for the producers' last messages, if a shutdown has that long.
+    FLUSH_TIMEOUT = 10
     # Environments in which a server creates missing topics.
     CREATING = %w[development test].freeze
-    private_constant :CREATING, :STATISTICS, :STATISTICS_INTERVAL, :NO_STATISTICS
+    private_constant :CREATING, :FLUSH_TIMEOUT, :STATISTICS, :STATISTICS_INTERVAL, :NO_STATISTICS
 
     # Settings of the native event thread: config.polling.
     #   config.polling.max_time = 20
@@ -67,6 +69,14 @@ module Pelton
     # true: no logger was set.
     #: () -> bool
     def default_logger? = chosen_logger == :default
+
+    alias chosen_flush_timeout flush_timeout
+    private :chosen_flush_timeout
+
+    # Seconds for the producers' last messages: what was set, otherwise 10 s, or a shorter shutdown_timeout.
+    #   config.flush_timeout # => 10
+    #: () -> Numeric
+    def flush_timeout = chosen_flush_timeout || [FLUSH_TIMEOUT, shutdown_timeout].min
 
     # true: the start of a server creates missing topics. It is `create_topics` if that is set, otherwise whether the
     # environment is development or test: PELTON_ENV, else Rails.env, RAILS_ENV or RACK_ENV.

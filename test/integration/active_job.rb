@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "support/guides"
 require "support/scenario"
 require "support/rails_app"
 
@@ -32,7 +33,6 @@ RUBY
 Scenario.run do
   prefix = "#{unique("jobs")}."
   topics = %w[default keyed default.dead].to_h { |queue| [queue, topic(name: prefix + queue, partitions: 2)] }
-  topic(name: "#{prefix}schedule", settings: { "cleanup.policy" => "compact" })
   app = RailsApp.new("shop", KAFKA: bootstrap)
   app.rails("generate", "pelton:install", "--quiet")
   # Rake tasks of Rails 6.1 load Active Record before the initializers, and that loads Active Job.
@@ -57,6 +57,9 @@ Scenario.run do
     Pelton.routes do
       active_jobs("default") { retries 1, backoff: 0.1..0.1 }
       active_jobs "keyed"
+      active_jobs("made") { creates partitions: 3 }
+      active_jobs("ranked") { concurrency 1 }
+      active_jobs "urgent"
       recurring_job "TickJob", every: "1s", queue: "keyed", arguments: ["tick"]
     end
   RUBY
@@ -73,6 +76,16 @@ Scenario.run do
       def perform(key, number) = Receipt.create!(order_id: number, note: key)
     end
   RUBY
+  ranked = Guides.find("docs/guides/active-job.md", "queue_as {").code[/^ +queue_as .*/].sub(":default", ":ranked")
+  app.write("app/jobs/ranked_job.rb", <<~RUBY)
+    class RankedJob < ApplicationJob
+      #{ranked}
+      def perform(number)
+        IO.select(nil, nil, nil, 0.05) until number.zero? || Receipt.uncached { Receipt.exists?(note: "ranked") }
+        Receipt.create!(order_id: number, note: "ranked")
+      end
+    end
+  RUBY
   change = ->(word) { app.write("app/jobs/note_job.rb", JOBS.gsub("VERSION", word)) }
   change.("first")
   rows = ->(where) { app.rows("SELECT order_id, note FROM receipts WHERE #{where} ORDER BY id") }
@@ -82,6 +95,38 @@ Scenario.run do
   noted = lambda do |note, count = 1|
     eventually(60, -> { "#{note}, not #{state.()}" }) { rows.("note LIKE '#{note}%'").size >= count }
   end
+
+  # --- missing topics: created in development; elsewhere, and without a route, an error at once, not in 30 s ---
+
+  begun = Time.now
+  long = app.runner(<<~RUBY)[/^id (\S+)$/, 1]
+    started = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    TickJob.set(queue: "made").perform_later("made")
+    puts "id \#{TickJob.set(queue: "made", wait: 30.days).perform_later("later").provider_job_id}"
+    begin
+      TickJob.set(queue: "other").perform_later("never")
+      raise "a job without a topic"
+    rescue Pelton::ConfigError => e
+      raise e unless e.message == "topic #{prefix}other: does not exist, and no route names it: add its queue to " \
+                                  "`active_jobs`"
+    end
+    took = Process.clock_gettime(Process::CLOCK_MONOTONIC) - started
+    raise "it took \#{took} s" if took > 20
+  RUBY
+  stored = begun..Time.now
+  kafka = self.app.admin
+  equal(3, kafka.topics("#{prefix}made").fetch("#{prefix}made").partitions.size, "partitions of what was created")
+  delete_topic("#{prefix}made")
+  eventually(30, "the end of the topic") { !kafka.topics.key?("#{prefix}made") }
+  app.runner(<<~RUBY)
+    Pelton.config.create_topics = false
+    begin
+      TickJob.set(queue: "made").perform_later("never")
+      raise "a job without a topic"
+    rescue Pelton::ConfigError => e
+      raise e unless e.message == "topic #{prefix}made: does not exist: run `pelton topics apply`"
+    end
+  RUBY
 
   # --- a job is in Kafka when perform_later returns, also if the process is killed then ---
 
@@ -96,6 +141,12 @@ Scenario.run do
   server = child(*app.pelton("server"))
   noted.("first hello nil nil")
   equal([[1, "first hello nil nil"]], rows.("note NOT LIKE 'tick%'"), "receipts")
+
+  # --- the priority chooses the queue: the urgent job runs while all others wait for it, and was enqueued last ---
+
+  app.runner("(1..10).each { |number| RankedJob.perform_later(number) }; RankedJob.set(priority: 1).perform_later(0)")
+  noted.("ranked", 11)
+  equal(0, rows.("note = 'ranked'").first.first, "the first of the jobs with priorities")
 
   # --- errors: retry_on, a record that is gone, the route's retries and dead letters; the class of newer code ---
 
@@ -172,6 +223,13 @@ Scenario.run do
   noted.("second kill nil")
   noted.('second later nil "acme"')
   noted.("second moved nil nil")
+  # The job for in 30 days outlived both servers. It keeps its time, and can be cancelled.
+  at = app.runner(<<~RUBY)[/^at (\S+)$/, 1]
+    puts "at \#{Pelton.schedule.find("#{long}").at.to_f}"
+    raise "not cancelled" unless Pelton.schedule.cancel("#{long}")
+    raise "it still waits" if Pelton.schedule.find("#{long}")
+  RUBY
+  check(stored.cover?(Time.at(at.to_f - (30 * 86_400))), "the time of the job for in 30 days: #{at}")
   never = %w[gone cancelled never back].map { |word| "note LIKE '% #{word} %'" }.join(" OR ")
   equal([], rows.(never), "receipts of jobs that failed, were cancelled or rolled back")
   server.kill(:TERM)

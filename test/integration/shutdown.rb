@@ -107,7 +107,7 @@ Scenario.run do
     define_method(:shutdown) { ends << partition }
   end
   group = unique("force")
-  last = app(group: group, shutdown_timeout: 2, flush_timeout: 1) { topic name, to: stuck }
+  last = app(group: group, shutdown_timeout: 2) { topic name, to: stuck }
   last.start
   take(begun, 2)
   last.producer.produce_async(topic: name, payload: "the last")

@@ -3,6 +3,7 @@
 require_relative "../test_helper"
 require "logger"
 require "pelton/testing/minitest"
+require "support/guides"
 begin
   require "pelton/active_job"
 rescue LoadError
@@ -97,6 +98,21 @@ class ActiveJobTest < Minitest::Test
     assert_equal [5, 1], (produced_messages("jobs.default").map { |one| JSON.parse(one.raw_payload)["priority"] })
     work("default")
     assert_equal [[5], [1]], RAN
+  end
+
+  def test_a_priority_may_choose_the_queue_as_in_the_guide
+    code = Guides.find("docs/guides/active-job.md", "queue_as {").code
+    ranked = Class.new(NoteJob) { class_eval(code[/^ +queue_as .*/]) }
+    self.class.const_set(:RankedJob, ranked)
+    topics = [nil, 10, 9, 1].map do |priority|
+      ranked.set(priority: priority).perform_later.provider_job_id[%r{\A[^/]*}]
+    end
+    assert_equal %w[jobs.default jobs.default jobs.urgent jobs.urgent], topics
+    many = [3, 30].map { |priority| ranked.new(priority).tap { |job| job.priority = priority } }
+    adapter.enqueue_all(many) # as perform_all_later, which runs no callbacks
+    assert_equal %w[jobs.urgent/0/2 jobs.default/0/2], many.map(&:provider_job_id)
+  ensure
+    self.class.send(:remove_const, :RankedJob)
   end
 
   def test_another_prefix_of_topics

@@ -13,7 +13,7 @@ class ConfigTest < Minitest::Test
     assert_equal "pelton", config.client_id
     assert_nil config.group_id
     assert_same Pelton::DefaultLogger, config.logger
-    Pelton::Settings::APP.reject { |setting| setting.name == :logger }.each do |setting|
+    Pelton::Settings::APP.reject { |setting| %i[logger flush_timeout].include?(setting.name) }.each do |setting|
       value = config.public_send(setting.name)
       setting.default.nil? ? assert_nil(value) : assert_equal(setting.default, value)
     end
@@ -70,9 +70,23 @@ class ConfigTest < Minitest::Test
 
   def test_flush_timeout_is_a_part_of_shutdown_timeout
     config.shutdown_timeout = 5
-    assert_raises(Pelton::ConfigError) { config.freeze }
-    config.flush_timeout = 2
-    assert_predicate config.freeze, :frozen?
+    config.flush_timeout = 6
+    error = assert_raises(Pelton::ConfigError) { config.freeze }
+    assert_equal "flush_timeout = 6: cannot be longer than shutdown_timeout (5 s), of which it is a part", error.message
+    config.flush_timeout = 5
+    assert_equal 5, config.freeze.flush_timeout
+  end
+
+  def test_an_unset_flush_timeout_follows_a_shorter_shutdown_timeout
+    assert_equal 10, config.flush_timeout
+    [[5, 5], [10, 10], [11, 10], [0, 0]].each do |shutdown, flush|
+      config.shutdown_timeout = shutdown
+      assert_equal flush, config.dup.freeze.flush_timeout
+    end
+    config.flush_timeout = 3
+    config.flush_timeout = nil
+    config.shutdown_timeout = 2
+    assert_equal 2, config.freeze.flush_timeout
   end
 
   def test_the_parents_port_needs_metrics

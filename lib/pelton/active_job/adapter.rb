@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "json"
+require_relative "existing_topics"
 require_relative "queues"
 
 module ActiveJob
@@ -8,8 +9,13 @@ module ActiveJob
     # Active Job's adapter: `config.active_job.queue_adapter = :pelton`. A job is a message of its queue's topic, in
     # JSON. Thread-safe.
     class PeltonAdapter < (const_defined?(:AbstractAdapter) ? AbstractAdapter : Object)
-      # Enqueues a job, and waits until Kafka has stored it, unless config.confirm_jobs is false. Raises what
-      # Producer#produce_sync raises; the job is not enqueued then.
+      def initialize
+        super
+        @topics = ::Pelton::ActiveJob::ExistingTopics.new
+      end
+
+      # Enqueues a job, and waits until Kafka has stored it, unless config.confirm_jobs is false. Raises ConfigError if
+      # its topic does not exist, and what Producer#produce_sync raises; the job is not enqueued then.
       #: (untyped) -> void
       def enqueue(job)
         delivery = ::Pelton.producer.produce_async(**message(job))
@@ -26,7 +32,10 @@ module ActiveJob
       def enqueue_at(job, timestamp)
         return enqueue(job) if timestamp.to_f <= Time.now.to_f
 
-        job.provider_job_id = ::Pelton.producer.produce_later(**message(job), at: Time.at(timestamp.to_f))
+        message = message(job)
+        schedule = ::Pelton.config.schedule_topic
+        @topics.check(schedule) if schedule
+        job.provider_job_id = ::Pelton.producer.produce_later(**message, at: Time.at(timestamp.to_f))
       end
 
       # Enqueues jobs with one call of the producer, those for later one by one; for perform_all_later (Rails 7.1 and
@@ -54,7 +63,9 @@ module ActiveJob
       private
 
       def message(job)
-        { topic: ::Pelton::ActiveJob::Queues.topic(job.queue_name), payload: text(job), key: key(job) }
+        topic = ::Pelton::ActiveJob::Queues.topic(job.queue_name)
+        @topics.check(topic) if confirm?
+        { topic: topic, payload: text(job), key: key(job) }
       end
 
       # See Keys. The arguments of a job that is enqueued again because they could not be read are still serialized.

@@ -20,19 +20,25 @@ module Pelton
     private_constant :TIMEOUT, :EXISTS, :NO_ANSWER
 
     # topics: the app's. groups: those of the server. routed: the server runs only some groups or topics, so it creates
-    # only the topics of these.
-    #: (Topics, Array[Routing::Group], routed: boolish, bus: Notifications) -> void
-    def initialize(topics, groups, routed:, bus:)
+    # only the topics of these. only: the names of those that it may create; nil means all.
+    #: (Topics, Array[Routing::Group], bus: Notifications, ?routed: boolish, ?only: Array[String]?) -> void
+    def initialize(topics, groups, bus:, routed: nil, only: nil)
       @topics = topics
       @groups = groups
       @routed = routed
+      @only = only
       @bus = bus
+      # Names of wanted topics that exist.
+      @existing = []
     end
 
-    # Waits for Kafka. Failures are published as error.occurred, and the server still joins its groups. Raises
-    # ConfigError if declarations contradict each other.
-    #: () -> void
-    def create = @topics.clusters(@groups).each { |cluster| fill(cluster) }
+    # Waits for Kafka. Returns the names of those topics that exist then. Failures are published as error.occurred, and
+    # the server still joins its groups. Raises ConfigError if declarations contradict each other.
+    #: () -> Array[String]
+    def create
+      @topics.clusters(@groups).each { |cluster| fill(cluster) }
+      @existing
+    end
 
     private
 
@@ -42,6 +48,7 @@ module Pelton
       return if wanted.empty?
 
       existing = admin.topic_names(timeout: TIMEOUT)
+      @existing |= wanted & existing
       missing = (wanted - existing).map { |name| cluster.declaration(name) }
       mains = describe(missing.flat_map(&:main_topics) & existing, cluster, admin)
       missing.each { |declaration| make(declaration.name, declaration.creation(mains), cluster, admin) || break }
@@ -52,7 +59,8 @@ module Pelton
     end
 
     def names(cluster)
-      cluster.routed | (@routed ? [] : cluster.topics.each_value.reject(&:deleted?).map(&:name))
+      names = cluster.routed | (@routed ? [] : cluster.topics.each_value.reject(&:deleted?).map(&:name))
+      @only ? names & @only : names
     end
 
     # {"orders" => Topics::ClusterState::Topic}
@@ -76,9 +84,10 @@ module Pelton
         admin.create_topic(name, partitions: wanted[:partitions], config: wanted[:config],
                                  replication_factor: wanted[:replication], timeout: TIMEOUT)
       end
+      @existing << name
       true
     rescue KafkaError => e
-      report(e, topic: name) unless e.name == EXISTS
+      e.name == EXISTS ? @existing << name : report(e, topic: name)
       !NO_ANSWER.include?(e.name)
     end
 

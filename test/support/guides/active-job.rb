@@ -18,6 +18,11 @@
     not_run: "needs Active Job; test/native/active_job_test.rb and test/integration/active_job.rb declare such jobs"
   },
   "class ShipJob" => { not_run: "needs Active Job" },
+  "queue_as {" => { not_run: "needs Active Job; test/native/active_job_test.rb runs it" },
+  "active_jobs \"default\", \"urgent\"" => {
+    before: -> { require "pelton/active_job/routes" },
+    after: -> { assert_equal %w[jobs.default jobs.urgent], Pelton.routes.names(Pelton.config)["guide"] }
+  },
   "retry_in 60, 600, 3600" => {
     before: -> { require "pelton/active_job/routes" },
     after: -> { assert_equal 4, Pelton.routes.groups(Pelton.config).first.topics.size }
