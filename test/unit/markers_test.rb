@@ -37,6 +37,13 @@ class MarkersTest < Minitest::Test
   def seen = @history.instance_variable_get(:@observation)
   def lag(group = "billing") = seen.lag(group)
 
+  def test_lags_of_one_to_twenty_messages_are_small_enough_to_be_read
+    places = Array.new(5) { |number| ["orders", number] }
+    ends = places.zip([42, 43, 62, 63, nil]).to_h.compact
+    assert_equal [[places[1], 42, 43], [places[2], 42, 62]],
+                 Pelton::Offsets::Markers.spans(places.to_h { |place| [place, 42] }, ends)
+  end
+
   def test_a_marker_behind_the_commit_is_no_lag_and_is_read_once
     look(43, 42)
     assert_equal [1, []], [lag, @reads], "it may move"
