@@ -17,7 +17,7 @@ class WebTopicsTest < Minitest::Test
     sizes
   end
 
-  def size(bytes) = Web::Sizes::Size.new(bytes, 240)
+  def size(bytes) = Web::Sizes::Size.new(bytes, 120)
 
   # --- sizes --------------------------------------------------------------------------------------------------------
 

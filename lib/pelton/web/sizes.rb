@@ -15,7 +15,7 @@ module Pelton
       # bytes: of one replica, without compression and what Kafka adds. messages: how many of them were read.
       Size = Struct.new(:bytes, :messages)
       # Seconds until a topic is read again; if it could not be read; if Kafka was away; for the end of the thread.
-      AGE = 600
+      AGE = 1_800
       UNREAD = 60
       RETRY = 15
       CLOSE = 15
@@ -82,8 +82,8 @@ module Pelton
     # Reads a few messages of topics: at the beginning, in the middle and at the end of their largest partitions.
     #   SizeReading.new(app).each(["orders"], stop) { |name, size| p size.bytes }
     class SizeReading
-      # Partitions of a topic, places in each, and offsets at each place.
-      PARTITIONS = 4
+      # Partitions of a topic, places in each, and offsets at each place. Kafka sends whole batches: it may be 6 MB.
+      PARTITIONS = 2
       PLACES = 3
       OFFSETS = 20
       # Limits of one place in all these partitions; seconds for questions to Kafka.
@@ -92,7 +92,7 @@ module Pelton
       ASK = 5
       # What retention deletes meanwhile is skipped, and messages of open transactions count.
       KAFKA = { "isolation.level" => "read_uncommitted", "auto.offset.reset" => "earliest",
-                "fetch.message.max.bytes" => 262_144, "queued.max.messages.kbytes" => 1_024 }.freeze
+                "fetch.message.max.bytes" => 16_384, "queued.max.messages.kbytes" => 64 }.freeze
       private_constant(*constants(false))
 
       #: (App) -> void
