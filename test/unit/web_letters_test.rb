@@ -1,0 +1,212 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/fakes"
+require "support/web_kit"
+require "pelton/dead_letters/run"
+
+# The dashboard's pages of dead letters and its actions on letters and scheduled messages, over letters that a test
+# makes. (On a real broker: test/integration/web_letters.rb.)
+class WebLettersTest < Minitest::Test
+  include WebKit
+
+  TOKEN = "a" * 32
+  Origin = Struct.new(:topic, :partition, :offset, # rubocop:disable Lint/StructNewOverride
+                      :attempts, :redrives, :error_message, :backtrace, keyword_init: true)
+  Letter = Struct.new(:place, :offset, :error, :status, :failed_at, :group, :origin, :message, :headers, :redriven_to,
+                      keyword_init: true) do
+    def id = place
+  end
+
+  # Stands for DeadLetters. answer: of `redrive` and `delete`; problems: what they yield for each letter.
+  Letters = Struct.new(:list, :calls, :answer, :problems) do
+    def each(status:, &block)
+      calls << [:each, status]
+      list.select { |letter| status == :all || letter.status == status }.each(&block)
+    end
+
+    def find(id) = list.find { |letter| letter.id == id }
+
+    %i[redrive delete].each do |name|
+      define_method(name) do |stop:, **filters, &block|
+        calls << [name, filters, stop.class]
+        problems.each { |problem| block.call(nil, problem) }
+        answer.respond_to?(:call) ? answer.call : answer
+      end
+    end
+  end
+
+  def setup
+    super
+    @acting = Pelton::Web.new(@app, actions: true)
+    @letters = letters = Letters.new([], [], nil, [])
+    @asked = asked = []
+    @app.define_singleton_method(:dead_letters) { |topic, **how| (asked << [topic, how]) && letters }
+  end
+
+  def teardown
+    @acting.close
+    super
+  end
+
+  def letter(number, error: "KeyError", status: :open, **facts)
+    origin = Origin.new(topic: "orders", partition: 0, offset: 40 + number, attempts: 3, error_message: "no <total>")
+    message = Fakes::Message.new("dead", 0, number, "payload-#{number}", key: "k")
+    one = Letter.new(place: "0/#{number}", offset: number, error: error, status: status, group: "billing", headers: {},
+                     failed_at: Time.at(1_760_000_000 + number), origin: origin, message: message, **facts)
+    @letters.list << one
+    one
+  end
+
+  def page(path = "/dead-letters", web: @acting, **query) = get(path, { topic: "dead", **query }, web: web)
+  def places(page) = page.body.scan(%r{<th scope="row"><a [^>]*>(0/\d+)</a>}).flatten
+
+  def post(path, **fields)
+    body = StringIO.new(URI.encode_www_form({ token: TOKEN, **fields }))
+    get(path, web: @acting, verb: "POST", "rack.input": body, HTTP_COOKIE: "pelton_token=#{TOKEN}")
+  end
+
+  # The result of the action that a form starts.
+  def result(path, **fields)
+    answer = post(path, **fields)
+    assert_equal 303, answer.status, answer.body
+    eventually(20) { @acting.actions.list.first.result }
+    @acting.actions.list.first
+  end
+
+  # --- pages --------------------------------------------------------------------------------------------------------
+
+  def test_open_letters_are_counted_by_error_and_the_last_to_fail_come_first
+    3.times { |number| letter(number) }
+    letter(3, error: "IOError")
+    letter(4, status: :redriven)
+    text = page.text
+    assert_match(/KeyError\s+3\s+IOError\s+1/, text)
+    assert_match(/Redrive 4 letters/, text)
+    assert_equal %w[0/3 0/2 0/1 0/0], places(page)
+    assert_equal [[:each, :open]], @letters.calls.uniq
+    assert_includes page.body, "no &lt;total&gt;"
+  end
+
+  def test_letters_of_an_error_and_of_a_status
+    letter(0)
+    letter(1, error: "IOError")
+    letter(2, status: :redriven)
+    letter(3, status: :deleted)
+    found = [{ error: "IOError" }, { status: "redriven" }, { status: "deleted" }, { status: "all" }, { status: "x" }]
+            .map { |query| places(page(**query)) }
+    assert_equal [%w[0/1], %w[0/2], %w[0/3], %w[0/3 0/2 0/1 0/0], %w[0/1 0/0]], found
+    assert_match(/Redrive 1 letter\b/, page(error: "IOError").text)
+    assert_match(/No open letter here/, page(error: "EOFError").text)
+  end
+
+  def test_letters_can_be_handled_only_with_actions_and_if_they_are_open
+    letter(0)
+    letter(1, status: :redriven)
+    forms = ->(shown) { shown.body.scan(%r{action="/actions/(\w+)"}).flatten.sort }
+    assert_equal [%w[delete redrive], [], []], [page, page(status: "all"), page(web: @web)].map(&forms)
+    shown = ["0/0", "0/1"].map { |id| page("/dead-letter", id: id) } << page("/dead-letter", web: @web, id: "0/0")
+    assert_equal [%w[delete redrive], [], []], shown.map(&forms)
+  end
+
+  def test_a_page_has_fifty_letters
+    (0...260).to_a.shuffle(random: Random.new(3)).each { |number| letter(number) }
+    assert_equal (210..259).to_a.reverse.map { |number| "0/#{number}" }, places(page)
+    assert_match(/Redrive 260 letters/, page.text)
+  end
+
+  def test_an_error_while_letters_are_read_is_on_the_page
+    @letters.define_singleton_method(:each) { |**| raise Pelton::KafkaError.new(3, :UNKNOWN_TOPIC_OR_PART, "no topic") }
+    problem = page.body[%r{<p class="notice bad" role="alert">(.*?)</p>}, 1]
+    assert_includes problem, "no topic (UNKNOWN_TOPIC_OR_PART, 3)"
+  end
+
+  def test_a_letter_has_its_error_its_way_and_its_contents
+    letter(7, redriven_to: "orders").origin.backtrace = %w[a.rb:1 b.rb:2]
+    text = page("/dead-letter", id: "0/7").text
+    ["Dead letter 0/7", "Origin orders/0 offset 47", "Attempts 3", "Group billing", "Redriven to orders", "Key k",
+     "KeyError: no <total>", "a.rb:1\nb.rb:2", "payload-7"].each { |part| assert_includes text, part }
+    assert_equal [404, 404], [page("/dead-letter", id: "0/8").status, page("/dead-letter").status]
+  end
+
+  # --- actions ------------------------------------------------------------------------------------------------------
+
+  def answer(handled, skipped = {}, stopped_at = nil)
+    Pelton::DeadLetters::Result.new(handled: handled, skipped: skipped, stopped_at: stopped_at)
+  end
+
+  def test_letters_are_redriven_and_deleted_and_each_is_counted
+    @letters.problems = [nil, nil, "refused", nil]
+    @letters.answer = answer(3, { "it was refused" => 1 }, "0/9")
+    done = result("/actions/redrive", topic: "dead")
+    assert_equal ["Redrive all letters of dead", 3, "3 done; 1 skipped: it was refused; stopped before 0/9", nil],
+                 [done.text, done.done, done.result, done.failed]
+    @letters.answer = answer(3)
+    done = result("/actions/delete", topic: "dead", error: "KeyError", id: "0/1")
+    assert_equal ["Delete KeyError, 0/1 of dead", "3 done"], [done.text, done.result]
+    assert_equal [[:redrive, {}, Pelton::Background::Stop],
+                  [:delete, { error: "KeyError", id: "0/1" }, Pelton::Background::Stop]], @letters.calls
+  end
+
+  def test_letters_are_decoded_as_their_route_says
+    consumer = Class.new(Pelton::Consumer) { define_method(:consume) { nil } }
+    decoder = ->(message) { message.raw_payload }
+    @app.config.group_id = "g"
+    @app.routes { topic("dead", to: consumer) { deserializer decoder } }
+    letter(0)
+    page
+    assert_equal ["dead", { decode: nil, deserializer: decoder }], @asked.last
+  end
+
+  def test_an_action_that_raises_has_failed
+    @letters.answer = -> { raise Pelton::ConfigError.new("topic", "dead", "is read-only") }
+    done = result("/actions/redrive", topic: "dead")
+    assert_equal ["topic = \"dead\": is read-only", true], [done.result, done.failed]
+  end
+
+  def test_the_last_twenty_actions_are_remembered_newest_first
+    @letters.answer = answer(0)
+    22.times { |number| result("/actions/redrive", topic: "dead-#{number}") }
+    topics = @acting.actions.list.map(&:topic)
+    assert_equal (2..21).to_a.reverse.map { |number| "dead-#{number}" }, topics
+    assert_equal ["dead-7"], @acting.actions.list("dead-7").map(&:topic)
+    refute @acting.actions.running?
+  end
+
+  def test_a_close_asks_a_running_action_to_end
+    asked = Thread::Queue.new
+    ended = Thread::Queue.new
+    @letters.define_singleton_method(:redrive) do |stop:|
+      asked << stop
+      stop.wait(60)
+      ended << stop.stop?
+      Pelton::DeadLetters::Result.new(handled: 1, skipped: {})
+    end
+    post("/actions/redrive", topic: "dead")
+    asked.pop
+    assert @acting.actions.running?("dead")
+    refute @acting.actions.running?("other")
+    @acting.close
+    assert_equal [true, "1 done"], [ended.pop, @acting.actions.list.first.result]
+  end
+
+  def test_scheduled_messages_are_sent_now_or_canceled
+    calls = []
+    found = true
+    schedule = Object.new
+    schedule.define_singleton_method(:cancel) { |id| (calls << [:cancel, id]) && found }
+    schedule.define_singleton_method(:reschedule) { |id, **when_| (calls << [:reschedule, id, when_]) && found }
+    @app.define_singleton_method(:schedule) { schedule }
+    @app.config.schedule_topic = "later"
+    ways = %w[cancel send].map { |name| result("/actions/#{name}", id: "r-7") }
+    found = nil
+    ways << result("/actions/send", id: "r-8")
+    assert_equal [["Cancel r-7", "canceled"], ["Send r-7", "a server sends it now"],
+                  ["Send r-8", "no message waits under this id"]], (ways.map { |one| [one.text, one.result] })
+    assert_equal [[:cancel, "r-7"], [:reschedule, "r-7", { in: 0 }], [:reschedule, "r-8", { in: 0 }]], calls
+    assert_equal ["later"], ways.map(&:topic).uniq
+    assert_equal [400, "id: is missing"], [post("/actions/cancel").status, post("/actions/send").body[/id: is missing/]]
+    refused = post("/actions/delete")
+    assert_equal [400, "topic: is missing"], [refused.status, refused.body[/topic: is missing/]]
+  end
+end
