@@ -10,13 +10,14 @@ class Licenses
 
   ROOT = File.expand_path("../..", __dir__)
   FILE = "THIRD_PARTY_LICENSES.txt"
-  OURS = %w[pelton pelton-core].freeze
+  OURS = %w[pelton pelton-allocator pelton-core].freeze
   # C libraries that crates bring with them: {crate => [[name, license, file]]}.
   LIBRARIES = {
     "rdkafka-sys" => [["librdkafka, with what it bundles (cJSON, crc32c, fnv1a, hdrhistogram, lz4, murmur2, nanopb, " \
                        "OpenTelemetry's protocol, pycrc, queue, regexp, snappy, tinycthread)",
                        "BSD-2-Clause and others", "librdkafka/LICENSES.txt"]],
     "openssl-src" => [["OpenSSL", "Apache-2.0", "openssl/LICENSE.txt"]],
+    "tikv-jemalloc-sys" => [["jemalloc", "BSD-2-Clause", "jemalloc/COPYING"]],
     "zstd-sys" => [["Zstandard", "BSD-3-Clause", "zstd/LICENSE"]],
     "libz-sys" => [["zlib", "Zlib", "src/zlib/LICENSE"]]
   }.freeze
@@ -81,7 +82,7 @@ class Licenses
 
   # A library's, from its crate's ("4.10.0+2.12.1"), or from its header.
   def version(package)
-    package["version"][/\+(?:zstd\.)?(.+)/, 1] ||
+    package["version"][/\+(?:zstd\.)?([\d.]+)/, 1] ||
       File.read(File.join(folder(package), "src/zlib/zlib.h"))[/^#define ZLIB_VERSION "(.+)"/, 1]
   end
 

@@ -21,6 +21,14 @@ class LicensesTest < Minitest::Test
     end
   end
 
+  # jemalloc was missing, when only its crate was named.
+  def test_each_crate_that_brings_a_c_library_has_it_in_the_list
+    skip "no cargo" unless system("cargo", "--version", out: File::NULL, err: File::NULL)
+
+    crates = Licenses.new.crates.map { |crate| crate["name"] }.grep(/-sys\z/) - %w[rb-sys] # Ruby's own is not linked
+    assert_empty crates.map { |name| name.sub("openssl-sys", "openssl-src") } - Licenses::LIBRARIES.keys
+  end
+
   # The versions that Cargo.lock has: also where there is no cargo.
   def test_the_versions_are_those_of_the_lock_file
     locked = File.read(File.join(Licenses::ROOT, "Cargo.lock")).scan(/^name = "(.+)"\nversion = "(.+)"/)
