@@ -2,16 +2,19 @@
 
 require_relative "pelton/version"
 require_relative "pelton/app"
-require_relative "pelton/embedded_cluster"
 require_relative "pelton/native"
-require_relative "pelton/ractor_pool"
 
 # Kafka for Ruby at native speed. These are the methods of the default app; Pelton::App says more about each, and what
 # they raise. Any thread may call them.
 #   Pelton.configure { |config| config.kafka = { "bootstrap.servers" => "localhost:9092" } }
 #   Pelton.producer.produce_sync(topic: "orders", payload: "…")
 module Pelton
+  # What few processes use comes with its first use.
+  autoload :EmbeddedCluster, File.expand_path("pelton/embedded_cluster", __dir__)
   autoload :MskIam, File.expand_path("pelton/msk_iam", __dir__)
+  autoload :RactorPool, File.expand_path("pelton/ractor_pool", __dir__)
+  autoload :Registry, File.expand_path("pelton/registry", __dir__)
+  autoload :Subscription, File.expand_path("pelton/subscription", __dir__)
   # Loaded by those who use them; they need Active Record.
   autoload :Inbox, File.expand_path("pelton/inbox", __dir__)
   autoload :Outbox, File.expand_path("pelton/outbox", __dir__)

@@ -1,5 +1,11 @@
 # frozen_string_literal: true
 
+module Pelton
+  # Named before its parts are loaded: otherwise its autoload would load this file again.
+  class Admin # rubocop:disable Lint/EmptyClass
+  end
+end
+
 require_relative "admin/connection"
 require_relative "admin/groups"
 require_relative "admin/requests"

@@ -1,25 +1,26 @@
 # frozen_string_literal: true
 
-require_relative "admin"
 require_relative "app/events"
 require_relative "app/reset"
 require_relative "app/stored_messages"
 require_relative "runtime/clock"
 require_relative "config"
 require_relative "logging/failure_log"
-require_relative "iterator"
 require_relative "runtime/notifications"
 require_relative "producer"
 require_relative "producer/open_pools"
-require_relative "producer_pool"
 require_relative "routing/routing"
 require_relative "runtime/resource_monitor"
-require_relative "server/missing_topics"
 require_relative "runtime/threads"
 
 module Pelton
-  # A third of Pelton, which a process that only produces never loads.
+  # Half of Pelton, which a process that only produces never loads.
+  autoload :Admin, File.expand_path("admin", __dir__)
+  autoload :Background, File.expand_path("background", __dir__)
+  autoload :Iterator, File.expand_path("iterator", __dir__)
   autoload :Liveness, File.expand_path("liveness", __dir__)
+  autoload :MissingTopics, File.expand_path("server/missing_topics", __dir__)
+  autoload :ProducerPool, File.expand_path("producer_pool", __dir__)
   autoload :Server, File.expand_path("server/server", __dir__)
 
   # One application of Pelton in this process: configuration, routes, producer and server. The module Pelton has the

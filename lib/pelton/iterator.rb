@@ -1,5 +1,11 @@
 # frozen_string_literal: true
 
+module Pelton
+  # Named before its parts are loaded: otherwise its autoload would load this file again.
+  class Iterator # rubocop:disable Lint/EmptyClass
+  end
+end
+
 require_relative "background"
 require_relative "runtime/clock"
 require_relative "errors"

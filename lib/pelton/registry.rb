@@ -1,5 +1,11 @@
 # frozen_string_literal: true
 
+module Pelton
+  # Named before its parts are loaded: otherwise its autoload would load this file again.
+  class Registry # rubocop:disable Lint/EmptyClass
+  end
+end
+
 require_relative "errors"
 require_relative "registry/cache"
 require_relative "registry/files"

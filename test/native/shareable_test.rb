@@ -145,6 +145,7 @@ class NativeShareableTest < Minitest::Test
   # Runs it, then asks the collector; `frozen` and `refute_shareable` hold what they are given.
   def assert_consistent(code)
     status, output = in_process(<<~RUBY, limit: 120)
+      require "date"
       require "pelton"
       BIG_DECIMAL = begin
         require "bigdecimal"

@@ -1,9 +1,10 @@
 # frozen_string_literal: true
 
-require_relative "../avro"
 require_relative "key_format"
 
 module Pelton
+  autoload :Avro, File.expand_path("../avro", __dir__)
+
   # The formats of payloads, as `decode` takes them: a name, a Hash with `format` and that format's options, or an
   # Avro::Decoder. The native side (ext/core/src/format.rs) decodes them.
   module Formats
@@ -47,11 +48,10 @@ module Pelton
     # :json of {format: :json, freeze: true}
     #: (untyped) -> Symbol?
     def name(given)
-      case given
-      when Hash then given[:format]
-      when Avro::Decoder then :avro
-      else given
-      end
+      return given[:format] if given.is_a?(Hash)
+      return given if given.nil? || given.is_a?(Symbol) # without loading Avro
+
+      given.is_a?(Avro::Decoder) ? :avro : given
     end
 
     # Adds the deserializers of payloads, keys and headers to the formats, for the native side. Returns, for example:
@@ -72,20 +72,24 @@ module Pelton
     # The deserializer of keys: the object itself if it has `call(message)`, or one for this format.
     #: (untyped) -> untyped
     def key_maker(given)
-      given.respond_to?(:call) && !given.is_a?(Avro::Decoder) ? given : KeyFormat.new(frozen(given))
+      given.respond_to?(:call) && name(given) != :avro ? given : KeyFormat.new(frozen(given))
     end
 
     # The format, frozen, because native threads share it. An Avro format also gets its decoder.
     #: (Symbol | Hash[Symbol, untyped] | Avro::Decoder) -> (Symbol | Hash[Symbol, untyped])
     def frozen(given)
-      return avro(decoder: given) if given.is_a?(Avro::Decoder)
-      return avro(given.is_a?(Hash) ? given.except(:format) : {}) if name(given) == :avro
+      return avro(given) if name(given) == :avro
       return given unless given.is_a?(Hash)
 
       given.transform_values { |value| value.is_a?(Hash) ? value.dup.freeze : value }.freeze
     end
 
-    def avro(options)
+    def avro(given)
+      options = case given
+                when Hash then given.except(:format)
+                when Symbol then {}
+                else { decoder: given }
+                end
       decoder = options[:decoder] || Avro::Decoder.new(**options)
       { format: :avro, decoder: decoder, **decoder.flags, **options.slice(:symbolize_names, :freeze) }.freeze
     end

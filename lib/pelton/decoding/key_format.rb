@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-require_relative "../avro"
 require_relative "../errors"
 require_relative "json"
 

@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-require "strscan"
 require_relative "../errors"
 
 module Pelton
@@ -49,6 +48,7 @@ module Pelton
       private
 
       def translated(source)
+        require "strscan"
         scanner = StringScanner.new(source)
         text = +""
         text << (scanner.scan(QUANTIFIER) || token(scanner)) until scanner.eos?

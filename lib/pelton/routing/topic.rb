@@ -4,12 +4,13 @@ require_relative "../errors"
 require_relative "../settings/settings"
 require_relative "../runtime/backoff"
 require_relative "../consumer"
-require_relative "../decoding/parallel/parallel"
 require_relative "condition"
 require_relative "consumer_methods"
 require_relative "pattern"
 
 module Pelton
+  autoload :Parallel, File.expand_path("../decoding/parallel/parallel", __dir__)
+
   class Routing
     # The route of one topic of one group, or of all topics that a pattern matches: name, consumer class and settings.
     # Frozen.
@@ -157,7 +158,7 @@ module Pelton
         check_pattern if pattern
         refuse(:drain, "contains a delay that is also in retry_in") if (Array(drain) & Array(retry_in)).any?
         refuse(:transactional, "cannot be combined with concurrency") if transactional && keyed?
-        Parallel.check(parallel, deserializer, "topic #{@name}: deserializer")
+        Parallel.check(parallel, deserializer, "topic #{@name}: deserializer") if parallel == :ractor
         check_where if where
         check_partitions if partitions
         check_consumer

@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-require "weakref"
 require_relative "../errors"
 require_relative "notifications"
 require_relative "threads"
@@ -87,6 +86,7 @@ module Pelton
     def open(name, callback, bus, options)
       return yield unless callback
 
+      require "weakref"
       add(name, Entry.new(WeakRef.new(callback), bus, options["bootstrap.servers"]))
       begin
         client = yield
