@@ -26,6 +26,7 @@ Gem::Specification.new do |spec|
   # What a working copy builds (lib/pelton/3.1/pelton.so) stays out: `gem install` compiles for its own Ruby.
   shipped = %w[
     lib/**/*.{rb,rake,tt,erb,css,js,svg} exe/* sig/* Cargo.toml Cargo.lock rustfmt.toml
+    .cargo/config.toml ext/openssl/perl
     ext/allocator/{Cargo.toml,build.rs,wrapped.rs} ext/allocator/{src,examples}/*.rs
     ext/core/{Cargo.toml,build.rs} ext/core/{src,benches,examples,tests}/**/*.rs
     ext/pelton/{Cargo.toml,build.rs,extconf.rb,librdkafka.rb} ext/pelton/src/**/*.rs

@@ -20,7 +20,7 @@ class NativeAllocatorTest < Minitest::Test
   def test_no_memory_crosses_the_border_to_libc
     library = $LOADED_FEATURES.grep(%r{/pelton/\d\.\d/pelton\.so\z}).first
     imported = IO.popen(["nm", "-D", "--undefined-only", library], &:read).lines.map { _1.split.last[/\A[^@]+/] }
-    assert_includes imported, "fopen", "nm shows what is imported"
+    assert_includes imported, "getaddrinfo", "nm shows what is imported"
     assert_empty imported & CROSSING
   end
 

@@ -9,7 +9,7 @@ class GemTest < Minitest::Test
   FILES = GEM.files
 
   def test_files_that_cargo_reads_are_shipped
-    sources = Dir.glob(["Cargo.*", "ext/**/*.{rs,rb,toml}"], base: ROOT)
+    sources = Dir.glob(["Cargo.*", ".cargo/*", "ext/**/*.{rs,rb,toml}", "ext/openssl/*"], base: ROOT)
     assert_operator sources.size, :>, 100
     assert_empty sources - FILES
   end

@@ -32,7 +32,7 @@ class GemsTest < Minitest::Test
     spec = Gem::Package.new(precompiled.write(@folder)).spec
 
     assert_empty spec.extensions
-    assert_empty spec.files.grep(%r{\Aext/|Cargo|\.rs\z})
+    assert_empty spec.files.grep(%r{\Aext/|cargo|\.rs\z}i)
     assert_equal %w[lib/pelton/3.1/pelton.so lib/pelton/4.0/pelton.so], spec.files.grep(/\.so\z/)
     assert_includes spec.files, "pelton.cdx.json"
     assert_includes spec.files, "THIRD_PARTY_LICENSES.txt"
@@ -54,6 +54,20 @@ class GemsTest < Minitest::Test
       assert_equal [0o644, 0o755, 0o755], %w[lib/pelton.rb exe/pelton lib/pelton/3.1/pelton.so].map { |one| modes[one] }
       path
     end
+  end
+
+  def test_the_bill_of_materials_names_crates_and_c_libraries_with_version_and_license
+    skip "no cargo" unless system("cargo", "--version", out: File::NULL, err: File::NULL)
+
+    bill = JSON.parse(Gems::BillOfMaterials.new.to_json)
+    parts = bill["components"].to_h { |part| [part["name"], part] }
+
+    assert_equal ["pelton", Pelton::VERSION], bill["metadata"]["component"].values_at("name", "version")
+    assert_equal "CycloneDX", bill["bomFormat"]
+    assert_empty %w[librdkafka OpenSSL Zstandard zlib jemalloc regex rust-std] - parts.keys
+    assert_empty(parts.reject { |_, part| part["version"].match?(/\A\d+\.\d+/) && part["licenses"].size == 1 })
+    assert_match(/\A\h{64}\z/, parts["regex"]["hashes"][0]["content"])
+    assert_equal parts.size, parts.values.map { |part| part["bom-ref"] }.uniq.size
   end
 
   def test_sums_are_what_sha256sum_checks

@@ -2,6 +2,8 @@
 
 require "digest"
 require "fileutils"
+require "set"
+require "tmpdir"
 require_relative "native_build"
 require_relative "package"
 require_relative "bill_of_materials"
@@ -16,21 +18,50 @@ module Gems
   module_function
 
   # Returns the paths of the gems. rubies: paths; suites: Debian's, such as "trixie".
-  def build(rubies:, to:, suites: [], source_only: false, working_copy: false)
+  def build(rubies:, to:, suites: [], source_only: false, working_copy: false, twice: false,
+            target: nil, root: "/")
     FileUtils.mkdir_p(to)
     FileUtils.rm_f(Dir.glob("#{to}/{pelton-*.gem,pelton-*.cdx.json,SHA256SUMS}"))
     gems = [Package.source.write(to)]
     unless source_only
-      extensions = working_copy ? NativeBuild.working_copy : NativeBuild.new(rubies).call
+      extensions = working_copy ? NativeBuild.working_copy : NativeBuild.new(rubies, target: target, root: root).call
       bill = BillOfMaterials.new.to_json
-      gems << Package.precompiled(extensions, bill).write(to)
+      gems << Package.precompiled(extensions, bill, target).write(to)
       File.write(gems.last.sub(/\.gem\z/, ".cdx.json"), bill)
     end
     sums(to)
     gems.each { |path| puts format("%<size>5.1f MB  %<path>s", size: File.size(path) / 1e6, path: path) }
+    compare(to, rubies, *("--source" if source_only)) if twice
+    rubies.each { |ruby| try(gems.last, ruby) } unless source_only || target
     suites.each { |suite| CleanSystem.new(suite).try(gems.last) }
     gems
   end
+
+  # Installs the gem for a Ruby, apart from its other gems, and uses it. Raises a Failure if that failed.
+  def try(gem, ruby)
+    Dir.mktmpdir("pelton-try") do |folder|
+      CleanSystem::FILES.each { |file| FileUtils.cp("#{ROOT}/test/support/#{file}", folder) }
+      env = { "GEM_HOME" => "#{folder}/gems", "GEM_PATH" => "#{folder}/gems" }
+      NativeBuild.run(env, ruby, "-S", "gem", "install", "--local", "--no-document", gem, chdir: folder)
+      NativeBuild.run(env, ruby, "-w", "first_use.rb", chdir: folder)
+    end
+    puts "It works with #{ruby}."
+  end
+
+  # Builds once more, from a clone of this commit in another folder. Raises a Failure unless the bytes are the same.
+  def compare(folder, rubies, *options)
+    Dir.mktmpdir("pelton-twice") do |again|
+      NativeBuild.run({}, "git", "clone", "-q", ROOT, "#{again}/clone")
+      NativeBuild.run({ "SOURCE_DATE_EPOCH" => epoch.to_s }, RbConfig.ruby, "#{again}/clone/bin/gems", *options,
+                      "--to", "#{again}/pkg", *rubies.flat_map { |ruby| ["--ruby", ruby] })
+      different = lines(folder) ^ lines("#{again}/pkg")
+      raise Failure, "a clone gives other bytes:\n#{different.to_a.join}" if different.any?
+    end
+    puts "A clone in another folder gives the same bytes."
+  end
+
+  # Of SHA256SUMS.
+  def lines(folder) = File.readlines(File.join(folder, "SHA256SUMS")).to_set
 
   # When the commit was made, so that the same commit gives the same bytes.
   def epoch

@@ -11,10 +11,12 @@ module Gems
     # All of it is below one path, because OpenSSL keeps the path that it was built in.
     FOLDER = "/var/tmp/pelton-gems"
     GLIBC = "2.28"
-    TOOLS = %w[ziglang==0.13.0 cargo-zigbuild==0.24.1].freeze
+    TOOLS = %w[ziglang==0.17.1 cargo-zigbuild==0.24.1].freeze
     # Each function in a section of its own, so that the linker leaves out what nothing calls.
     SECTIONS = "-ffunction-sections -fdata-sections"
-    MAXIMUM_BYTES = 12_000_000
+    # OpenSSL has its fast parts in assembly language. Nothing unwinds through it: no Rust and no Ruby runs below it.
+    OPENSSL = "-Os -fno-unwind-tables -fno-asynchronous-unwind-tables"
+    MAXIMUM_BYTES = 10_000_000
 
     # The extensions that bin/setup built, without their symbols, by ABI.
     def self.working_copy
@@ -37,15 +39,19 @@ module Gems
       raise Failure, "#{command.join(" ")} failed (exit code #{status.exitstatus}):\n#{output.lines.last(30).join}"
     end
 
-    def initialize(rubies)
+    # target: Rust's name of another platform than this one. The Rubies are then that platform's, as programs that run
+    # here. root: the folder that they call "/", with their headers.
+    def initialize(rubies, target: nil, root: "/")
       @rubies = rubies.uniq
-      @target = run({}, "rustc", "-vV")[/^host: (.+)/, 1]
-      @zig = @target.end_with?("linux-gnu")
+      @target = target || run({}, "rustc", "-vV")[/^host: (.+)/, 1]
+      @root = root
+      @zig = @target.end_with?("linux-gnu") || !target.nil?
     end
 
     # Returns {"3.1" => path}.
     def call
       reserve
+      FileUtils.rm_rf("#{FOLDER}/target") # nothing of another commit gets into the gem
       tools if @zig
       @rubies.to_h do |ruby|
         abi = run({}, ruby, "-e", 'print RbConfig::CONFIG.values_at("MAJOR", "MINOR").join(".")')
@@ -68,22 +74,23 @@ module Gems
     end
 
     def tools
-      python = "#{FOLDER}/tools/bin/python"
       wanted = "#{FOLDER}/tools/#{TOOLS.join("+")}"
-      return if File.exist?(wanted)
-
-      FileUtils.rm_rf("#{FOLDER}/tools")
-      run({}, "python3", "-m", "venv", "#{FOLDER}/tools")
-      run({}, python, "-m", "pip", "-q", "install", *TOOLS)
-      { "zig-cc" => "cc", "zig-c++" => "c++" }.each do |name, language|
-        path = "#{FOLDER}/tools/bin/#{name}"
-        File.write(path, <<~SHELL)
-          #!/bin/sh
-          exec cargo-zigbuild zig #{language} -- -target #{@target.sub("-unknown", "")}.#{GLIBC} $PELTON_FLAGS "$@"
-        SHELL
-        File.chmod(0o755, path)
+      unless File.exist?(wanted)
+        FileUtils.rm_rf("#{FOLDER}/tools")
+        run({}, "python3", "-m", "venv", "#{FOLDER}/tools")
+        run({}, "#{FOLDER}/tools/bin/python", "-m", "pip", "-q", "install", *TOOLS)
+        FileUtils.touch(wanted)
       end
-      FileUtils.touch(wanted)
+      { "zig-cc" => "cc", "zig-c++" => "c++" }.each { |name, language| compiler(name, language) }
+    end
+
+    def compiler(name, language)
+      path = "#{FOLDER}/tools/bin/#{name}"
+      File.write(path, <<~SHELL)
+        #!/bin/sh
+        exec cargo-zigbuild zig #{language} -- -target $PELTON_TARGET $PELTON_FLAGS "$@"
+      SHELL
+      File.chmod(0o755, path)
     end
 
     # PELTON_FLAGS are apart from CFLAGS, which OpenSSL keeps as a text.
@@ -95,15 +102,26 @@ module Gems
       moved = { cargo_home => "/cargo", ROOT => "/pelton" }
       flags = moved.map { |from, to| "--remap-path-prefix=#{from}=#{to}" }
       flags << "-Ctarget-feature=-crt-static" if @target.end_with?("musl")
-      { "RUBY" => ruby, "SOURCE_DATE_EPOCH" => Gems.epoch.to_s, "RUSTFLAGS" => flags.join(" "),
+      { "RUBY" => ruby, **headers(ruby), "SOURCE_DATE_EPOCH" => Gems.epoch.to_s, "RUSTFLAGS" => flags.join(" "),
         "PELTON_FLAGS" => moved.map { |from, to| "-ffile-prefix-map=#{from}=#{to}" }.join(" "),
-        "CFLAGS" => SECTIONS, "CXXFLAGS" => SECTIONS }
+        "CFLAGS" => SECTIONS, "CXXFLAGS" => SECTIONS, "PELTON_OPENSSL_FLAGS" => OPENSSL }
+    end
+
+    # rb-sys believes these variables more than the Ruby. It reads the headers with libclang.
+    def headers(ruby)
+      return {} if @root == "/"
+
+      %w[rubyhdrdir rubyarchhdrdir].to_h do |name|
+        ["RBCONFIG_#{name}", File.join(@root, run({}, ruby, "-e", "print RbConfig::CONFIG.fetch(#{name.inspect})"))]
+      end.merge("BINDGEN_EXTRA_CLANG_ARGS" => "--sysroot=#{@root}")
     end
 
     # librdkafka's shared library, which is made beside the static one, exports a symbol that it does not have. Zig's
     # linker refuses that unless told otherwise.
     def zig
-      { "CC" => "zig-cc", "CXX" => "zig-c++", "LDFLAGS" => "-Wl,--undefined-version",
+      target = @target.sub("-unknown", "")
+      target += ".#{GLIBC}" if target.end_with?("gnu")
+      { "PELTON_TARGET" => target, "CC" => "zig-cc", "CXX" => "zig-c++", "LDFLAGS" => "-Wl,--undefined-version",
         "PATH" => "#{FOLDER}/tools/bin:#{ENV.fetch("PATH")}",
         "CARGO_TARGET_#{@target.upcase.tr("-", "_")}_LINKER" => "zig-cc" }
     end
@@ -118,7 +136,7 @@ module Gems
       size = File.size(path)
       raise Failure, "#{path} has #{size} bytes: at most #{MAXIMUM_BYTES} are allowed" if size > MAXIMUM_BYTES
 
-      Symbols.new(run({}, "objdump", "-T", path)).check(GLIBC) if @zig
+      Symbols.new(run({}, "objdump", "-T", path)).check(GLIBC) if @target.end_with?("linux-gnu")
       path
     end
   end

@@ -13,14 +13,15 @@ module Gems
     #: () -> Package
     def self.source = new(specification, {})
 
-    # A gem with an extension for each ABI: {"3.1" => path}. bill: the text of its bill of materials.
-    #: (Hash[String, String], String) -> Package
-    def self.precompiled(extensions, bill)
+    # A gem with an extension for each ABI: {"3.1" => path}. bill: the text of its bill of materials. target: Rust's
+    # name of the platform; nil: this one.
+    #: (Hash[String, String], String, ?String?) -> Package
+    def self.precompiled(extensions, bill, target = nil)
       abis = extensions.keys.sort_by { |abi| Gem::Version.new(abi) }
       spec = specification
-      spec.platform = platform
+      spec.platform = target ? platform(*target.split("-", 2)) : platform
       spec.extensions = []
-      spec.files = spec.files.grep_v(%r{\Aext/|\ACargo\.|\Arustfmt})
+      spec.files = spec.files.grep_v(%r{\Aext/|\A\.cargo/|\ACargo\.|\Arustfmt})
       # RubyGems offers the source gem to any other Ruby. The extension tells one that is between the two.
       spec.required_ruby_version = [">= #{abis.first}", "< #{Gem::Version.new("#{abis.last}.0").bump}.dev"]
       placed = extensions.transform_keys { |abi| "lib/pelton/#{abi}/pelton.#{RbConfig::CONFIG["DLEXT"]}" }
@@ -31,10 +32,9 @@ module Gems
 
     # x86_64-linux for glibc, aarch64-linux-musl, arm64-darwin. The name x86_64-linux-gnu says more, but RubyGems before
     # 3.3.22, and so Debian's of Ruby 3.1, cannot install a gem of that name.
-    def self.platform
-      cpu, os = RbConfig::CONFIG.values_at("host_cpu", "host_os")
-      return Gem::Platform.new([cpu.sub("aarch64", "arm64"), "darwin", nil]) if os.start_with?("darwin")
-      raise Failure, "no precompiled gem for #{os}: only for Linux and macOS" unless os.start_with?("linux")
+    def self.platform(cpu = RbConfig::CONFIG["host_cpu"], os = RbConfig::CONFIG["host_os"])
+      return Gem::Platform.new([cpu.sub("aarch64", "arm64"), "darwin", nil]) if os.include?("darwin")
+      raise Failure, "no precompiled gem for #{os}: only for Linux and macOS" unless os.include?("linux")
 
       Gem::Platform.new([cpu, "linux", os.include?("musl") ? "musl" : nil])
     end
@@ -68,7 +68,7 @@ module Gems
       if @texts.key?(file) then File.write(to, @texts.fetch(file))
       else FileUtils.cp(@placed.fetch(file) { File.join(ROOT, file) }, to)
       end
-      File.chmod(file.match?(%r{\Aexe/|\.(so|bundle)\z}) ? 0o755 : 0o644, to)
+      File.chmod(file.match?(%r{\Aexe/|/perl\z|\.(so|bundle)\z}) ? 0o755 : 0o644, to)
     end
 
     # RubyGems' own report of a built gem is of no use here; what it warns of is.
