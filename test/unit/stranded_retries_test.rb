@@ -103,7 +103,7 @@ class StrandedRetriesTest < Minitest::Test
     assert_empty looked
   end
 
-  def test_what_is_found_is_published_and_an_error_of_kafka_is_not
+  def test_stranded_messages_that_are_found_are_published_and_an_error_of_kafka_is_not
     found = Pelton::StrandedMessages.new("a.retry.2", 3, "old", main: "a", routed: true, group: "g")
     answers = [-> { raise Pelton::KafkaError.new(-185, :_TIMED_OUT) }, -> { [found] }]
     groups = Array.new(2) { group { topic("c", to: Orders) { retry_in 2 } } }
