@@ -60,6 +60,20 @@ class AdminQuestionsTest < Minitest::Test
     assert_equal ["1", :default_config, false, true], [option.value, option.source, option.read_only, option.secret]
   end
 
+  # librdkafka's numbers; a time is in milliseconds.
+  def test_positions_are_asked_for_by_their_numbers
+    @answers[:offsets] = ->((rows, _)) { rows.map { |topic, number, _| [topic, number, 7, nil] } }
+    positions = { beginning: -2, end: -1, newest: -3, Time.at(1, 500, :millisecond) => 1500 }
+    positions.each do |position, number|
+      [true, false].each do |committed|
+        @admin.offsets({ ["a", 3] => position }, committed: committed)
+        kind, argument, timeout = @native.asked.last
+        assert_equal [:offsets, [[["a", 3, number]], committed]], [kind, argument]
+        assert_in_delta 30, timeout, 5
+      end
+    end
+  end
+
   # A client goes on with the leaders and coordinators that it knew before a broker was restarted.
   def test_a_client_that_knows_an_earlier_leader_failed_for_good
     fenced = Pelton::KafkaError.new(74, :FENCED_LEADER_EPOCH, "Broker: Leader epoch is older than broker epoch")

@@ -2,6 +2,7 @@
 
 require_relative "../test_helper"
 require "minitest/mock"
+require "pelton/app"
 require "pelton/runtime/threads"
 
 class ThreadsTest < Minitest::Test
@@ -114,6 +115,17 @@ class ThreadsTest < Minitest::Test
     assert_equal "pelton.test", seen.first
     assert_operator seen.last, :>, 0
     assert_empty(Pelton::Threads.list.select { |thread| thread.name == "pelton.test" })
+  end
+
+  # The app is interrupted while it holds the lock that its close needs.
+  def test_an_app_that_cannot_be_closed_in_a_trap_says_that_nothing_was_lost
+    app = Pelton::App.new
+    assert_equal 0, in_trap { app.close }
+    lock = Mutex.new
+    app = Pelton::App.new
+    app.define_singleton_method(:shut) { |_| lock.synchronize { 3 } }
+    assert_equal 0, (lock.synchronize { in_trap { app.close(timeout: 0.05) } })
+    assert_equal 3, in_trap { app.close }
   end
 
   def test_a_trap_hears_of_an_error

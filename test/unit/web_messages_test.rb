@@ -4,6 +4,7 @@ require_relative "../test_helper"
 require "support/fakes"
 require "support/web_kit"
 require "pelton/web/reading"
+require "pelton/web/search"
 
 # The dashboard's pages of messages, and what it publishes once more. A fake reads the messages of the ranges that it is
 # asked for. (On a real broker: test/integration/web.rb.)
@@ -139,6 +140,23 @@ class WebMessagesTest < Minitest::Test
     assert_includes body, "<summary><code>#{"p" * 199}q…</code></summary>"
     assert_includes body, "<pre tabindex=\"0\">#{"p" * 199}qr#{"s" * 4_799}…</pre>"
     assert_equal 2, body.scan("trace").size
+  end
+
+  # Also of open transactions: they are shown, too.
+  def test_messages_and_searches_end_where_the_log_does
+    send_all({ payload: "a" })
+    asked = []
+    native = @app.admin.method(:offsets)
+    @app.admin.define_singleton_method(:offsets) do |positions, **how|
+      asked << how
+      native.call(positions, **how)
+    end
+    get("/messages", topic: @topic)
+    scan = @scan
+    scan.define_singleton_method(:bytes) { 0 }
+    scan.define_singleton_method(:run) { |_, seconds:, bytes:| [seconds, bytes] && nil }
+    Pelton::Web::Search.new(@app, "a").since(:beginning, [[@topic, 0]])
+    assert_equal [{ committed: false, timeout: 5 }] * 4, asked.last(4)
   end
 
   def test_a_message_has_a_page_of_its_own
