@@ -225,6 +225,7 @@ class LivenessTest < Minitest::Test
     ail { raise "a bug" }
     assert_raises(NoMethodError, Errno::ECONNRESET) { ask }
     assert_equal ["a bug", "liveness"], [event("error.occurred")[:error].message, @last[:source]]
+    assert_empty connections
     ail
     assert_equal 200, ask.status
   end

@@ -18,6 +18,21 @@ class ServerLifeTest < Minitest::Test
     eventually { !kept.call.include?(server) }
   end
 
+  def test_a_start_forgets_clients_that_were_closed_and_keeps_the_others
+    [true, false].each do |closed|
+      given = %i[@producer @admin].to_h { |name| [name, Object.new] }
+      given.each_value do |one|
+        one.define_singleton_method(:closed?) { closed }
+        one.define_singleton_method(:close) { |**| 0 }
+      end
+      given.each { |name, one| app.instance_variable_set(name, one) }
+      start
+      kept = given.map { |name, one| app.instance_variable_get(name).equal?(one) }
+      assert_equal [!closed] * 2, kept
+      app.stop
+    end
+  end
+
   def test_stop_of_an_app_that_never_started_is_a_success
     assert_equal true, Pelton::App.new.stop
   end

@@ -259,6 +259,31 @@ class TracingExportTest < Minitest::Test
     server&.close
   end
 
+  def test_a_tracer_sends_its_spans_to_its_endpoint_with_what_names_the_service
+    server = TCPServer.new("127.0.0.1", 0)
+    body = nil
+    thread = Thread.new do
+      socket = server.accept
+      length = socket.gets("\r\n\r\n")[/^content-length: (\d+)/i, 1].to_i
+      body = JSON.parse(socket.read(length))
+      socket.write("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+      socket.close
+    end
+    tracing = Tracing.new(service: "shop", endpoint: "http://127.0.0.1:#{server.addr[1]}", attributes: { "a" => "1" })
+    tracing.instance_variable_get(:@queue).push(span("one"))
+    assert tracing.flush(timeout: 20)
+    thread.join
+    resource = body["resourceSpans"].first["resource"]["attributes"]
+    resource = resource.to_h { |pair| [pair["key"], pair["value"]["stringValue"]] }
+    assert_equal ["shop", "pelton", "ruby", Pelton::VERSION, "1"],
+                 resource.values_at("service.name", "telemetry.sdk.name", "telemetry.sdk.language",
+                                    "telemetry.sdk.version", "a")
+    assert_equal ["one"], (Recorded.spans(body).map { |one| one["name"] })
+  ensure
+    tracing&.close(timeout: 1)
+    server.close
+  end
+
   def test_a_forked_child_opens_a_connection_of_its_own
     server = TCPServer.new("127.0.0.1", 0)
     sockets = []
