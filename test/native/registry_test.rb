@@ -360,6 +360,7 @@ class NativeRegistryTest < Minitest::Test
       registry = Struct.new(:id) { def id_of(*) = id }.new(number)
       serializer = Pelton::Avro::Serializer.new(registry: registry, schema: '"string"')
       error = assert_raises(Pelton::RegistryError) { serializer.serialize("a", topic: "t") }
+      assert_includes error.message, "subject t-value"
       assert_includes error.message, "#{number.inspect} is not a schema number"
     end
   end
