@@ -47,6 +47,7 @@ Scenario.run do
   app.write("config/initializers/pelton.rb", <<~RUBY)
     Pelton.config.job_topic_prefix = #{prefix.inspect}
     Pelton.config.schedule_topic = "#{prefix}schedule"
+    Pelton.config.concurrency = 8 # more than the 5 connections of the pool
     Pelton::CurrentAttributes.carry "Current", :tenant
     Pelton.subscribe("active_job.performed") { |event| puts "ran \#{event[:job_class]} \#{event[:error].class}" }
     %w[schedule.loaded schedule.promoted].each do |name|
@@ -60,6 +61,7 @@ Scenario.run do
       active_jobs("made") { creates partitions: 3 }
       active_jobs("ranked") { concurrency 1 }
       active_jobs "urgent"
+      topic("#{prefix}pool", to: "PoolConsumer") { concurrency 10, by: ->(message) { message.offset } }
       recurring_job "TickJob", every: "1s", queue: "keyed", arguments: ["tick"]
     end
   RUBY
@@ -83,6 +85,18 @@ Scenario.run do
       def perform(number)
         IO.select(nil, nil, nil, 0.05) until number.zero? || Receipt.uncached { Receipt.exists?(note: "ranked") }
         Receipt.create!(order_id: number, note: "ranked")
+      end
+    end
+  RUBY
+  app.write("config/database.yml", "#{RailsApp::DATABASE}  checkout_timeout: 60\n")
+  app.write("app/consumers/pool_consumer.rb", <<~RUBY)
+    class PoolConsumer < ApplicationConsumer
+      BEGUN = Thread::Queue.new
+
+      def process(message)
+        BEGUN << message.offset
+        IO.select(nil, nil, nil, 0.05) until BEGUN.size > 5
+        Receipt.create!(order_id: message.offset, note: "pool \#{Thread.current.name}")
       end
     end
   RUBY
@@ -147,6 +161,14 @@ Scenario.run do
   app.runner("(1..10).each { |number| RankedJob.perform_later(number) }; RankedJob.set(priority: 1).perform_later(0)")
   noted.("ranked", 11)
   equal(0, rows.("note = 'ranked'").first.first, "the first of the jobs with priorities")
+
+  # --- more workers than database connections: each call of a consumer gives its connection back ---
+
+  self.app.producer.produce_many_sync(Array.new(60) { { topic: "#{prefix}pool", payload: "" } })
+  noted.("pool", 60)
+  pool = rows.("note LIKE 'pool%'")
+  check(pool.map(&:last).uniq.size > 5, "threads of the consumers: #{pool}")
+  check(!app.read("log/development.log").include?("ConnectionTimeoutError"), "a consumer without a connection")
 
   # --- errors: retry_on, a record that is gone, the route's retries and dead letters; the class of newer code ---
 

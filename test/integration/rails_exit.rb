@@ -44,6 +44,8 @@ Scenario.run do
 
   # --- Unicorn: the application is loaded, and produces, before the fork ---
 
+  # Debian's raindrops for Ruby 3.3 needs a newer libc than that of Debian 12, and its source package cannot be
+  # downloaded.
   next puts("without Unicorn: no gem unicorn for Ruby #{RUBY_VERSION}") unless unicorn
 
   app.write("config/initializers/boot.rb", <<~RUBY)
