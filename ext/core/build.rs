@@ -1,4 +1,4 @@
-//! Puts a function of ours in front of librdkafka's (`src/rd/fetching.rs`), where the core is linked by itself, as in tests.
+//! Puts functions of ours in front of librdkafka's (`src/rd/fetching.rs`), where the core is linked by itself, as in tests.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
@@ -7,5 +7,6 @@ fn main() {
     if linux && std::env::var_os("CARGO_FEATURE_SYSTEM").is_none() {
         println!("cargo:rustc-cfg=wraps");
         println!("cargo:rustc-link-arg=-Wl,--wrap=rd_kafka_toppar_fetch_decide");
+        println!("cargo:rustc-link-arg=-Wl,--wrap=rd_kafka_toppar_get2");
     }
 }

@@ -17,6 +17,7 @@ fn main() {
     if wraps() {
         // for ext/core/src/rd/fetching.rs
         println!("cargo:rustc-cdylib-link-arg=-Wl,--wrap=rd_kafka_toppar_fetch_decide");
+        println!("cargo:rustc-cdylib-link-arg=-Wl,--wrap=rd_kafka_toppar_get2");
     }
     println!("cargo:rustc-check-cfg=cfg(own_allocator)");
     if own_allocator() {

@@ -50,4 +50,21 @@ class BareRailsTest < Minitest::Test
       refute_match(/NoMethodError|undefined method/, output)
     end
   end
+
+  # Without a logger of its own, such a Rails does not bring the default one's lines into the output of tests.
+  def test_failures_in_a_test_are_not_logged_where_rails_has_no_logger
+    status, output = in_process(<<~RUBY)
+      module Rails; def self.logger = nil; end
+      require "pelton/testing/minitest"
+      Pelton.configure { |config| config.group_id = "g" }
+      failing = Class.new(Pelton::Consumer) { def process(_message) = raise(IOError, "no answer") }
+      Pelton.routes { topic("t", to: failing) { retries 1, then: :skip } }
+      session = Pelton::Testing::Session.open
+      Object.new.extend(Pelton::Testing::Helpers).produce("t", "x")
+      session.close
+      say "fine"
+    RUBY
+    assert_predicate status, :success?, output
+    assert_equal "fine\n", output
+  end
 end

@@ -43,6 +43,11 @@ class MemoryBudgetTest < Minitest::Test
     assert_equal 1024, budget(256 * MB).producer(100).fetch("queue.buffering.max.kbytes")
   end
 
+  def test_a_huge_budget_does_not_ask_for_a_queue_that_librdkafka_refuses
+    @config.memory = "20000GB"
+    assert_equal 2_147_483_647, Pelton::MemoryBudget.new(@config).producer.fetch("queue.buffering.max.kbytes")
+  end
+
   def test_the_size_of_a_queue_that_the_user_sets_stays
     @config.memory = "32MB"
     @config.kafka = { "queue.buffering.max.kbytes" => 9_999, "queued.max.messages.kbytes" => 8_888 }

@@ -120,7 +120,7 @@ impl Partition {
     ) -> Option<Arc<Self>> {
         let queue = Queue::partition(client, &topic, number)?;
         queue.signal(poller.wakeup(), token);
-        let credit = Credit::new(limits, Arc::clone(poller), token);
+        let credit = Credit::new(limits, Arc::clone(poller), token, queue.watched());
         Some(Arc::new(Self {
             topic,
             number,

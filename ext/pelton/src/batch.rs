@@ -5,7 +5,6 @@ use crate::value::{self, message};
 use crate::{avro_topic, error, format};
 use magnus::value::ReprValue;
 use magnus::{Error, Module, RArray, RModule, Ruby, Value, method};
-use pelton_core::budget;
 use pelton_core::decode::avro::SchemaId;
 use pelton_core::partition::Batch;
 use pelton_core::rd::Origin;
@@ -68,7 +67,7 @@ pub fn define(ruby: &Ruby, pelton: RModule) -> Result<(), Error> {
     class.define_method("release", method!(release, 0))
 }
 
-pub fn wrap(ruby: &Ruby, batch: Batch) -> Result<Value, Error> {
+pub fn wrap(batch: Batch) -> Result<Value, Error> {
     let chunks = batch.chunks();
     let first_offset = chunks.first().and_then(|chunk| chunk.records().first()).map_or(-1, |record| record.offset);
     let last = chunks.last().and_then(|chunk| chunk.records().last());
@@ -82,10 +81,6 @@ pub fn wrap(ruby: &Ruby, batch: Batch) -> Result<Value, Error> {
     drop(chunks);
     let reported = AtomicUsize::new(bytes);
     value::adjust_memory(bytes as isize);
-    if let Some(all) = budget::crowded() {
-        value::collect(ruby, all)?;
-        budget::collected();
-    }
     let origin = Origin::here();
     CLASS.wrap(Held { batch, first_offset, last_offset, leader_epoch, timestamp, received, reported, origin })
 }
@@ -136,7 +131,7 @@ fn epoch(ruby: &Ruby, this: Value) -> Result<u64, Error> {
 
 /// An empty batch that is stale when this one is.
 fn emptied(ruby: &Ruby, this: Value) -> Result<Value, Error> {
-    wrap(ruby, CLASS.get(ruby, &this)?.batch.emptied())
+    wrap(CLASS.get(ruby, &this)?.batch.emptied())
 }
 
 fn is_stale(ruby: &Ruby, this: Value) -> Result<bool, Error> {

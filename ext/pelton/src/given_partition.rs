@@ -43,7 +43,7 @@ fn batch(ruby: &Ruby, this: Value, rows: RArray, received: i64) -> Result<Value,
     let rows = (0..value::length(rows)).map(|index| Row::read(ruby, value::element(rows, index)));
     let rows = rows.collect::<Result<Vec<_>, _>>()?;
     let messages: Vec<_> = rows.iter().map(Row::lend).collect();
-    batch::wrap(ruby, partition.batch(&messages, received))
+    batch::wrap(partition.batch(&messages, received))
 }
 
 /// A copy of what Ruby gave, because building the batch must not depend on Ruby's objects.

@@ -8,6 +8,7 @@ use crate::{convert, error, gvl, oauth, value};
 use magnus::scan_args::scan_args;
 use magnus::value::ReprValue;
 use magnus::{Error, IntoValue, Module, Object, RArray, RHash, RModule, Ruby, Value, function, method};
+use pelton_core::budget;
 use pelton_core::error::{Error as CoreError, KafkaError};
 use pelton_core::rd::Client;
 use pelton_core::subscription::{Committed, End, Subscription};
@@ -97,6 +98,11 @@ fn poll(ruby: &Ruby, this: Value, timeout: Value) -> Result<Value, Error> {
     subscription.check_origin().map_err(|error| error::ruby(ruby, &named(&subscription), error))?;
     let mailbox = subscription.mailbox();
     gvl::wait(ruby, this, mailbox, wait::deadline(convert::timeout(timeout)?), &|| mailbox.ready())?;
+    // Here, because an interrupt may come out of a collection: nothing is taken yet.
+    if let Some(all) = budget::crowded() {
+        value::collect(ruby, all)?;
+        budget::collected();
+    }
     match subscription.pop() {
         Some(event) => events::event_row(ruby, event),
         None => Ok(ruby.qnil().as_value()),

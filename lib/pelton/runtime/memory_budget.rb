@@ -14,8 +14,9 @@ module Pelton
     # librdkafka's limits, where the budget allows them: kilobytes of a partition, messages of a producer.
     PARTITION = 16_384
     QUEUE = 100_000
-    # Kilobytes that each producer gets, however many there are.
+    # Kilobytes that each producer gets, however many there are, and the most that librdkafka takes.
     LEAST_QUEUE = 1024
+    MOST_QUEUE = (2**31) - 1
 
     @lock = Mutex.new
     # Producers that opened. Guarded by @lock.
@@ -72,7 +73,7 @@ module Pelton
     # Options of a producer that is one of so many.
     #: (?Integer) -> Hash[String, Integer]
     def producer(count = 1)
-      kilobytes = [produced / 1024 / [count, 1].max, LEAST_QUEUE].max
+      kilobytes = (produced / 1024 / [count, 1].max).clamp(LEAST_QUEUE, MOST_QUEUE)
       { "queue.buffering.max.kbytes" => kilobytes,
         **(kilobytes * 4 < QUEUE ? { "queue.buffering.max.messages" => kilobytes * 4 } : {}) }
     end

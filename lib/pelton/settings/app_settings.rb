@@ -69,8 +69,8 @@ module Pelton
          "job is not killed, so both may process the same messages at the same time.", SECONDS],
         [:shutdown_timeout, :seconds, 60, "How long a shutdown may take. Then it ends by force.", SECONDS],
         [:flush_timeout, :seconds, nil,
-         "Part of `shutdown_timeout` that is kept for the producers' last messages. Unset: 10 s, or all of a shorter " \
-         "`shutdown_timeout`.", SECONDS],
+         "Part of `shutdown_timeout` that is kept for the producers' last messages. Unset: 10 s, or a shorter " \
+         "`shutdown_timeout`. A server keeps at most half of `shutdown_timeout` for them.", SECONDS],
         [:group_restart, :seconds, nil,
          "A group whose client failed starts again after this time, while other groups go on. Not if another member " \
          "took its place. Unset: the server stops, so that a supervisor restarts it.", SECONDS]

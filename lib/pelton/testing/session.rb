@@ -181,9 +181,10 @@ module Pelton
 
       private
 
-      # Failures that a test causes are not in its output, unless a logger was set.
+      # Failures that a test causes are not in its output, unless a logger was set. (Minitest loads a Rails that has no
+      # logger where that gem is installed.)
       def copy
-        @original.dup.tap { |app| app.config.logger = nil if app.config.default_logger? && !defined?(::Rails) }
+        @original.dup.tap { |app| app.config.logger = nil if app.config.logger.equal?(DefaultLogger) }
       end
 
       def begin_clock = VirtualClock.current = (@clock ||= VirtualClock.new)

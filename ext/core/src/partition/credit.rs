@@ -3,7 +3,8 @@
 use super::Limits;
 use crate::lock;
 use crate::poller::Poller;
-use crate::rd::{Token, fetching};
+use crate::rd::Token;
+use crate::rd::fetching::{self, Watched};
 use std::sync::{Arc, Mutex};
 
 /// Batches of a partition that may be out at once, and their bytes.
@@ -12,6 +13,7 @@ pub struct Credit {
     limits: Limits,
     poller: Arc<Poller>,
     token: Token,
+    queue: Option<Watched>,
 }
 
 #[derive(Default)]
@@ -24,8 +26,8 @@ struct Out {
 }
 
 impl Credit {
-    pub(super) fn new(limits: Limits, poller: Arc<Poller>, token: Token) -> Self {
-        Self { out: Mutex::default(), limits, poller, token }
+    pub(super) fn new(limits: Limits, poller: Arc<Poller>, token: Token, queue: Option<Watched>) -> Self {
+        Self { out: Mutex::default(), limits, poller, token, queue }
     }
 
     /// Whether no batch may be read now. `give_back` then schedules a read later.
@@ -39,14 +41,14 @@ impl Credit {
         let mut out = lock(&self.out);
         out.batches += 1;
         out.bytes += bytes;
-        fetching::taken(bytes);
+        self.queue.iter().for_each(|queue| fetching::taken(*queue, bytes));
     }
 
     pub(super) fn give_back(&self, bytes: usize) {
         let mut out = lock(&self.out);
         out.batches -= 1;
         out.bytes -= bytes;
-        fetching::given_back(bytes);
+        self.queue.iter().for_each(|queue| fetching::given_back(*queue, bytes));
         if out.spent && out.batches <= self.limits.prefetch / 2 && out.bytes < self.limits.prefetch_bytes {
             out.spent = false;
             self.schedule_read();

@@ -9,7 +9,7 @@ pub struct Queue {
     raw: *mut sys::rd_kafka_queue_t,
     _client: Arc<Client>,
     /// Of a partition's queue.
-    size: Option<fetching::MessageSize>,
+    watched: Option<fetching::Watched>,
 }
 
 impl Queue {
@@ -40,12 +40,12 @@ impl Queue {
         let mut queue = Self::own(queue, client)?;
         // SAFETY: a live queue; null means "to nowhere".
         unsafe { sys::rd_kafka_queue_forward(queue.raw, std::ptr::null_mut()) };
-        queue.size = Some(fetching::watch(queue.raw));
+        queue.watched = Some(fetching::watch(queue.raw));
         Some(queue)
     }
 
     fn own(raw: *mut sys::rd_kafka_queue_t, client: &Arc<Client>) -> Option<Self> {
-        (!raw.is_null()).then(|| Self { raw, _client: Arc::clone(client), size: None })
+        (!raw.is_null()).then(|| Self { raw, _client: Arc::clone(client), watched: None })
     }
 
     pub(super) fn raw(&self) -> *mut sys::rd_kafka_queue_t {
@@ -69,7 +69,14 @@ impl Queue {
 
     /// Messages of this size, on average, were taken from a partition's queue.
     pub fn measured(&self, bytes: usize) {
-        self.size.iter().for_each(|size| fetching::measured(size, bytes));
+        if let Some(watched) = self.watched {
+            fetching::measured(watched, bytes);
+        }
+    }
+
+    /// A partition's queue in the account of what is fetched.
+    pub fn watched(&self) -> Option<fetching::Watched> {
+        self.watched
     }
 
     /// The next event without waiting.
@@ -120,8 +127,8 @@ impl Drop for Queue {
         if self._client.is_foreign() {
             return;
         }
-        if self.size.is_some() {
-            fetching::forget(self.raw);
+        if let Some(watched) = self.watched {
+            fetching::forget(watched);
         }
         // SAFETY: owned, destroyed once.
         unsafe { sys::rd_kafka_queue_destroy(self.raw) };

@@ -8,7 +8,7 @@ use pelton_core::subscription::{SubscriptionEvent, TopicPartition};
 pub(super) fn event_row(ruby: &Ruby, event: SubscriptionEvent) -> Result<Value, Error> {
     let row = match event {
         SubscriptionEvent::Batch(batch) => {
-            let batch = batch::wrap(ruby, batch)?;
+            let batch = batch::wrap(batch)?;
             ruby.ary_new_from_values(&[ruby.to_symbol("batch").as_value(), batch])
         }
         SubscriptionEvent::Assigned(partitions) => {

@@ -30,8 +30,8 @@ module Pelton
         option :bind, "--bind ADDRESS", "listen on this address", default: "127.0.0.1"
         option :user, "--user NAME", "ask for this name and for the password in #{PASSWORD}"
         option :allow_remote, "--allow-remote", "answer other machines without a password"
-        option :actions, "--actions", "allow redriving and deleting dead letters, publishing again, and canceling " \
-                                      "scheduled messages"
+        option :actions, "--actions", "allow redriving and deleting dead letters, publishing again, canceling " \
+                                      "scheduled messages, and quieting and stopping processes"
         connects
         no_json
 

@@ -3,7 +3,7 @@ use super::*;
 fn credit(prefetch: usize, prefetch_bytes: usize) -> Credit {
     let limits = Limits { prefetch, prefetch_bytes, ..Limits::default() };
     let token = Token { client: 0, queue: 0 };
-    Credit::new(limits, Poller::new("test").expect("a pipe"), token)
+    Credit::new(limits, Poller::new("test").expect("a pipe"), token, None)
 }
 
 /// Whether the partition is left alone until more comes back.
