@@ -114,4 +114,19 @@ class StrandedRetriesTest < Minitest::Test
     end
     assert_empty @errors
   end
+
+  # Otherwise a client that is just opening would stay open, because nothing knows it yet.
+  def test_the_end_of_a_server_interrupts_the_search_only_while_it_waits
+    opened = Thread::Queue.new
+    search = lambda do |_|
+      Thread.pass until Thread.pending_interrupt?
+      opened << true
+      Thread::Queue.new.pop
+    end
+    @stranded.stub(:of, search) do
+      @stranded.start([group { topic("c", to: Orders) { retry_in 2 } }])
+      @stranded.close(5)
+    end
+    assert_equal 1, opened.size
+  end
 end

@@ -36,7 +36,10 @@ module Pelton
       return if groups.empty?
 
       report = ->(error) { @bus.publish("error.occurred", error: error, source: "retry_in") }
-      @thread = Threads.start("pelton.retries", report: report) { groups.each { |group| publish(group) } }
+      # It is killed only while it waits: otherwise a client that is just opening would stay open.
+      @thread = Threads.start("pelton.retries", report: report) do
+        Thread.handle_interrupt(Threads::ON_BLOCKING) { groups.each { |group| publish(group) } }
+      end
     end
 
     # The server ends.
