@@ -117,14 +117,16 @@ class StrandedRetriesTest < Minitest::Test
 
   # Otherwise a client that is just opening would stay open, because nothing knows it yet.
   def test_the_end_of_a_server_interrupts_the_search_only_while_it_waits
-    opened = Thread::Queue.new
+    begun, opened = Array.new(2) { Thread::Queue.new }
     search = lambda do |_|
+      begun << true
       Thread.pass until Thread.pending_interrupt?
       opened << true
       Thread::Queue.new.pop
     end
     @stranded.stub(:of, search) do
       @stranded.start([group { topic("c", to: Orders) { retry_in 2 } }])
+      begun.pop
       @stranded.close(5)
     end
     assert_equal 1, opened.size
