@@ -162,7 +162,7 @@ class ProcessExitTest < Minitest::Test
       Thread.new { loop { producer.produce_async(topic: TOPIC, payload: "x"); taken += 1; IO.select(nil, nil, nil, 0.0005) } }
       IO.select(nil, nil, nil, 0.01) until taken > 50
       started = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-      ObjectSpace.define_finalizer(Object.new, proc { puts taken, Process.clock_gettime(Process::CLOCK_MONOTONIC) - started })
+      ObjectSpace.define_finalizer($kept = Object.new, proc { puts taken, Process.clock_gettime(Process::CLOCK_MONOTONIC) - started })
     RUBY
     assert_predicate status, :success?
     assert_equal "", errors
@@ -262,7 +262,7 @@ class ProcessExitTest < Minitest::Test
     assert_equal ["y"], delivered
   end
 
-  # What the first step says goes to $stderr, what the second says to the process's own.
+  # What the first step says goes to $stderr, what the second says to the process's own. What is kept is finalized last.
   def test_a_stderr_that_was_replaced_loses_no_line_and_changes_no_exit_code
     words = /pelton: pelton.producer#\d: 1 message to topic-1 not delivered at process exit: _MSG_TIMED_OUT/
     _, out, errors = program(<<~RUBY, servers: "127.0.0.1:1")
@@ -279,7 +279,7 @@ class ProcessExitTest < Minitest::Test
       %i[debug info warn error].each { |name| silent.define_singleton_method(name) { |_text| nil } }
       names.each do |name, io|
         pid = fork do
-          ObjectSpace.define_finalizer(Object.new, proc { puts "string \#{text.string}" }) if name == :string
+          ObjectSpace.define_finalizer($kept = Object.new, proc { puts "string \#{text.string}" }) if name == :string
           configure(Pelton.app, flush_timeout: 20, logger: silent)
           Pelton.config.kafka = Pelton.config.kafka.merge("message.timeout.ms" => 1000) # ends while it is flushed
           $stderr.write("\#{name} ")
@@ -304,7 +304,7 @@ class ProcessExitTest < Minitest::Test
       configure(Pelton.app, flush_timeout: 0.5)
       produce("x")
       $stderr = TEXT = StringIO.new
-      ObjectSpace.define_finalizer(Object.new, proc { $stdout.puts TEXT.string })
+      ObjectSpace.define_finalizer($kept = Object.new, proc { $stdout.puts TEXT.string })
     RUBY
     assert_match(/Connection refused/, out)
     assert_match(/\Apelton: pelton.producer#1: 1 message to #{@topic} not delivered at process exit.*\n\z/, errors)
@@ -333,7 +333,7 @@ class ProcessExitTest < Minitest::Test
       produce("a")
       Pelton.close
       at_exit { $started = Process.clock_gettime(Process::CLOCK_MONOTONIC) }
-      ObjectSpace.define_finalizer(Object.new, proc { puts Process.clock_gettime(Process::CLOCK_MONOTONIC) - $started })
+      ObjectSpace.define_finalizer($kept = Object.new, proc { puts Process.clock_gettime(Process::CLOCK_MONOTONIC) - $started })
     RUBY
     assert_operator out.to_f, :<, 1 * Guard::PATIENCE
     assert_equal ["a"], delivered

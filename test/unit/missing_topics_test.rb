@@ -4,6 +4,7 @@ require_relative "../test_helper"
 require "support/fake_admin"
 require "support/fake_cluster"
 require "pelton/app"
+require "pelton/embedded_cluster"
 require "pelton/topics"
 
 # The topics that a server creates when it starts, and when it does so.
