@@ -96,7 +96,7 @@ module Pelton
 
       # --- called by the coordinator, under its lock ---------------------------------------------------------------
 
-      # Leaves what was there before a seek (see KeyedBacklog#leave). A running job keeps its messages.
+      # Leaves the messages from before a seek (see KeyedBacklog#leave). A running job keeps its messages.
       #: (Integer?, ?done: bool) -> void
       def reset_for_seek(offset, done: false)
         @partition_jobs.recall(@backlog, with_messages: true)
