@@ -107,7 +107,7 @@ Scenario.run do
   equal([[place.topic, place.partition, place.offset, 1]],
         letters.each.map(&:origin).select { |one| one.offset == place.offset && one.partition == place.partition }
                .map { |one| [one.topic, one.partition, one.offset, one.redrives] }, "origin of a second death")
-  gone = letters.list.last
+  gone = letters.each.max_by(&:offset) # so none that is done lies between the other two, where a run stops
   equal(1, letters.delete(id: gone.id).handled, "deleted")
   equal([:deleted, 0], [letters.find(gone.id).status, letters.redrive(id: gone.id).handled], "a deleted letter")
   stop = Pelton::Background::Stop.new
