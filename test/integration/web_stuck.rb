@@ -25,10 +25,13 @@ Scenario.run do
     end
   end
   web = Pelton::Web.new(all)
-  rows = lambda do |id|
-    _, _, body = web.call({ "REQUEST_METHOD" => "GET", "PATH_INFO" => "/group", "QUERY_STRING" => "id=#{id}",
+  page = lambda do |path, query = ""|
+    _, _, body = web.call({ "REQUEST_METHOD" => "GET", "PATH_INFO" => path, "QUERY_STRING" => query,
                             "REMOTE_ADDR" => "127.0.0.1", "HTTP_HOST" => "localhost", "SCRIPT_NAME" => "" })
-    text = body.join.gsub(/<[^>]*>/, " ").gsub(/\s+/, " ")
+    body.join.gsub(/<[^>]*>/, " ").gsub(/\s+/, " ")
+  end
+  rows = lambda do |id|
+    text = page.call("/group", "id=#{id}")
     (0..3).to_h { |number| [number, text[%r{#{name}/#{number} (.*?) (?:#{name}/|Members)}, 1]] }
   end
   shows = lambda do |id, number, state|
@@ -49,6 +52,9 @@ Scenario.run do
     { 0 => "paused", 1 => "failing", 2 => "behind an open transaction", 3 => "fine" }.each do |number, state|
       shows.call(group, number, state)
     end
+    overview = page.call("/")
+    check(overview.include?("#{group}: #{name}/1 is failing"), overview)
+    check(!overview.include?("#{name}/0 is"), overview)
   end
   shows.call(group, 2, "fine")
   nobody = unique("nobody")

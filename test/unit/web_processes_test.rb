@@ -200,6 +200,20 @@ class WebProcessesTest < Minitest::Test
     assert_equal ["Throughput", "Lag", "Longest wait", "Errors", "Processes"], titles.call
   end
 
+  def test_the_overview_names_partitions_that_fail_and_not_those_that_were_paused
+    orders
+    problems = -> { get("/").text[/Needs attention(.*?) Groups/m, 1].strip.lines.map(&:strip).reject(&:empty?) }
+    reported(report(partitions: { "billing" => { "orders" => [[0, 9, "paused"], [1, 1, "running"]] } }))
+    assert_match(/\ANothing\. .* no process reports a failing partition\.\z/, problems.call.join)
+    rows = [[0, 9, "paused"], [1, 1, "failing"], [2, 1, "stopped"], [3, nil, "unbuilt"]]
+    reported(report(partitions: { "billing" => { "orders" => rows } }), # two may report it while it changes hands
+             report(pid: 2, partitions: { "billing" => { "orders" => rows[1, 1] } }))
+    assert_equal ["billing: orders/1 is failing", "billing: orders/2 is stopped", "billing: orders/3 is unbuilt"],
+                 problems.call
+    reported(report(state: "stopped"), report(pid: 2, state: "stopped"))
+    assert_match(/\ANothing/, problems.call.join)
+  end
+
   def test_a_group_says_why_a_partition_is_stuck_as_its_process_reports_it
     orders
     @groups.logs[["orders", 1]] = 0...31

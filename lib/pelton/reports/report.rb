@@ -31,6 +31,8 @@ module Pelton
       VERSION = 1
       # States of a partition that need no attention. With too many partitions, these are left out first.
       WELL = %w[idle running queued ready].freeze
+      # States of a partition whose messages fail.
+      BAD = %w[failing stopped unbuilt].freeze
       # Seconds on top of three intervals until a process without a report counts as silent.
       GRACE = 2
       WORDS = [String, nil].freeze

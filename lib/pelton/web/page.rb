@@ -26,6 +26,9 @@ module Pelton
       # Most rows of a table.
       MOST = 200
 
+      # Characters of a name or text that a process reported.
+      LONGEST = 200
+
       # Raised by a page: what it should show is not there.
       NotFound = Class.new(StandardError)
 
@@ -89,6 +92,7 @@ module Pelton
         "#{request.base}#{path}#{"?#{URI.encode_www_form(query)}" unless query.empty?}"
       end
 
+      def shown(text) = text.size > LONGEST ? "#{text[0, LONGEST]}…" : text
       def link(text, path, **query) = Html.tag(:a, text, href: url(path, **query))
       def group_link(id) = link(id, "/group", id: id)
       def topic_link(name) = link(name, "/topic", name: name)

@@ -21,9 +21,6 @@ module Pelton
 
         # Seconds without progress after which a partition is stuck.
         STUCK = 60
-        # How bad a state is that a process reports; any other one is a warning.
-        REPORTED = { "failing" => :bad, "stopped" => :bad, "unbuilt" => :bad }.freeze
-        private_constant :REPORTED
 
         def initialize(...)
           super
@@ -62,7 +59,7 @@ module Pelton
         # What its process says: "paused", "failing", "stopped" … Reports that are not read yet say nothing.
         def reported_problem(place)
           state = reported_states[place]
-          badge(state, REPORTED.fetch(state, :warn)) if state
+          badge(state, Reports::Report::BAD.include?(state) ? :bad : :warn) if state
         end
 
         # {["orders", 0] => "paused"}: partitions that need attention.

@@ -16,7 +16,17 @@ module Pelton
         private
 
         def title = "Overview"
-        def problems = @problems ||= now.problems
+        # What the cluster shows, and what processes report.
+        def problems = @problems ||= now.problems + failing
+
+        # Partitions that a process reports as failing, stopped or unbuilt.
+        def failing
+          all = Reports::Summary.new(web.reports.latest(0), now: Clock.wall).partitions
+          all.select { |row| Reports::Report::BAD.include?(row[:state]) }.map do |row|
+            ["#{shown(row[:group])}: #{shown(row[:partition])} is #{row[:state]}", :group, row[:group]]
+          end.uniq
+        end
+
         # Those with the largest lag.
         def groups = now.groups.keys.max_by(FEW) { |id| [now.lag(id).to_i, id] }
         def lag = now.groups.keys.sum { |id| now.lag(id).to_i }

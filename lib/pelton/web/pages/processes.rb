@@ -9,9 +9,6 @@ module Pelton
     module Pages
       # What the pages about server processes share.
       class Reported < Page
-        # Characters of a name or text that a process reported.
-        LONGEST = 200
-
         def initialize(...)
           super
           @reports = web.reports.latest
@@ -25,7 +22,6 @@ module Pelton
         def summary = @summary ||= Reports::Summary.new(@reports, now: time)
         def problem = @problem ||= web.reports.problem
         def series(kind, id) = web.reports.series(kind, id)
-        def shown(text) = text.size > LONGEST ? "#{text[0, LONGEST]}…" : text
 
         # {"web-1:4711" => id of the report}
         def ids = @ids ||= @reports.to_h { |one| [one.process_name, one.id] }
