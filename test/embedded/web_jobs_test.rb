@@ -62,6 +62,21 @@ class EmbeddedWebJobsTest < Minitest::Test
     assert_match(/Recurring None\. Routes declare one/, text)
   end
 
+  def test_a_schedule_topic_with_more_records_than_a_page_reads_is_not_read
+    later("a", 3600)
+    first = { 0 => 10, 1 => 5 }
+    last = { 0 => 150_010, 1 => 150_006 }
+    @app.admin.define_singleton_method(:offsets) do |positions, **|
+      positions.to_h { |(name, number), which| [[name, number], (which == :end ? last : first)[number]] }
+    end
+    assert_match(/#{@schedule} has 300,001 records, and a page reads at most 300,000\. Run pelton schedule list\./,
+                 get("/jobs")[1])
+    last[1] -= 1
+    text = get("/jobs")[1]
+    refute_match(/ records/, text)
+    assert_match(/ UTC a #{@mails} none 2 B /, text)
+  end
+
   def test_a_job_is_shown_sent_and_canceled
     later("a", 3600, key: "7", headers: { "x" => "y" })
     later("b", 3600)
