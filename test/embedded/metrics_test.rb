@@ -67,7 +67,9 @@ class EmbeddedMetricsTest < Minitest::Test
     child = fork { exit!(fallbacks.call.nil? ? 0 : 1) }
     assert_predicate Process.wait2(child).last, :success?
     metrics.close
-    assert_equal "2", fallbacks.call
+    produce(one, name, ["[#{10**29}]"])
+    assert_equal [[10**29]], take(1, found)
+    assert_equal "2", fallbacks.call, "after close"
   end
 
   def test_only_delivered_messages_have_a_time
