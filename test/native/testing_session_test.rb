@@ -57,6 +57,18 @@ class TestingSessionTest < Minitest::Test
 
   def orders(&settings) = Pelton.routes { topic("orders", to: OrdersConsumer, &settings) }
 
+  # Who was interrupted in a commit asks so whether it was carried out.
+  def test_an_abort_after_a_commit_says_that_it_was_committed
+    log = Pelton::Testing::Memory::ProducerLog.new({ "bootstrap.servers" => "memory" })
+    log.begin
+    assert log.abort, "nothing was committed"
+    log.begin
+    log.commit
+    refute log.abort, "it was committed"
+    log.begin
+    assert log.abort, "the next one was not"
+  end
+
   # The flow of the guide: three attempts, a retry topic, dead letters, redrive.
   def test_a_whole_flow
     orders do
