@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
+require "support/log_contract"
 require "tmpdir"
 require "pelton/testing/minitest"
 
@@ -55,19 +56,11 @@ class TestingSessionTest < Minitest::Test
     Pelton.configure { |config| config.group_id = "billing" }
   end
 
-  def orders(&settings) = Pelton.routes { topic("orders", to: OrdersConsumer, &settings) }
+  include LogContract
 
-  # Who was interrupted in a commit asks so whether it was carried out.
-  def test_an_abort_after_a_commit_says_that_it_was_committed
-    log = Pelton::Testing::Memory::ProducerLog.new({ "bootstrap.servers" => "memory" })
-    log.begin
-    assert log.abort, "nothing was committed"
-    log.begin
-    log.commit
-    refute log.abort, "it was committed"
-    log.begin
-    assert log.abort, "the next one was not"
-  end
+  def log = Pelton::Testing::Memory::ProducerLog.new({ "bootstrap.servers" => "memory" })
+
+  def orders(&settings) = Pelton.routes { topic("orders", to: OrdersConsumer, &settings) }
 
   # The flow of the guide: three attempts, a retry topic, dead letters, redrive.
   def test_a_whole_flow

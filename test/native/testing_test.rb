@@ -1,10 +1,15 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
+require "support/log_contract"
 require "pelton/testing"
 
 # Pelton::Testing, as a user's tests use it.
 class TestingTest < Minitest::Test
+  include LogContract
+
+  def log = Pelton::Testing::Log.new(nil)
+
   def setup
     @app = Pelton::App.new.configure { |config| config.logger = nil } # failures are on purpose here
     @producers = []
@@ -215,18 +220,6 @@ class TestingTest < Minitest::Test
       end
     end
     assert_equal [%w[1], 5], [producer.messages.map(&:raw_payload), producer.marks.dig(subscription, ["in", 0])]
-  end
-
-  # Who was interrupted in a commit asks so whether it was carried out.
-  def test_an_abort_after_a_commit_says_that_it_was_committed
-    log = Pelton::Testing::Log.new(nil)
-    log.begin
-    assert log.abort, "nothing was committed"
-    log.begin
-    log.commit
-    refute log.abort, "it was committed"
-    log.begin
-    assert log.abort, "the next one was not"
   end
 
   def test_a_plain_producer_takes_the_buffered_client

@@ -12,7 +12,7 @@ module Pelton
       PARTITION = %i[group topic partition].freeze
 
       TABLE = {
-        consumer_messages: [:counter, "Messages given to consumers; again with each repeated call.", ROUTE],
+        consumer_messages: [:counter, "Messages given to consumers. A repeated call counts its messages again.", ROUTE],
         consumer_failures: [:counter, "Calls of consume or process that failed.", ROUTE],
         consumer_retries: [:counter, "Calls that will be repeated after a failure.", ROUTE],
         consumer_postponed_messages: [:counter, "Failed messages copied to a retry topic.", ROUTE],

@@ -84,6 +84,12 @@ module Pelton
       def history = web.history
       def time = now&.at || Clock.wall
 
+      # Partitions that need attention, as their processes report; see Summary#partitions. Reports that are not read yet
+      # say nothing.
+      def troubled(group = nil)
+        Reports::Summary.new(web.reports.latest(0), now: Clock.wall, group: group).partitions
+      end
+
       # --- for views -------------------------------------------------------------------------------------------------
 
       # A path of the dashboard with a query. Without values that are nil.

@@ -56,19 +56,14 @@ module Pelton
             (badge("no progress for a minute", :bad) if stuck?(place))
         end
 
-        # What its process says: "paused", "failing", "stopped" … Reports that are not read yet say nothing.
+        # What its process says: "paused", "failing", "stopped" …
         def reported_problem(place)
-          state = reported_states[place]
+          state = reported_states[place.join("/")]
           badge(state, Reports::Report::BAD.include?(state) ? :bad : :warn) if state
         end
 
-        # {["orders", 0] => "paused"}: partitions that need attention.
-        def reported_states
-          @reported_states ||= Reports::Summary.new(web.reports.latest(0), now: Clock.wall).live(id)
-                                               .flat_map { |one| one.each_partition(id).to_a }
-                                               .reject { |*, state| Reports::Report::WELL.include?(state) }
-                                               .to_h { |_, topic, number, _, state| [[topic, number], state] }
-        end
+        # {"orders/0" => "paused"}
+        def reported_states = @reported_states ||= troubled(id).to_h { |row| row.values_at(:partition, :state) }
 
         def stuck?(place)
           points = history.series(:lag, id, place).points

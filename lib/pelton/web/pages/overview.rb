@@ -21,10 +21,10 @@ module Pelton
 
         # Partitions that a process reports as failing, stopped or unbuilt.
         def failing
-          all = Reports::Summary.new(web.reports.latest(0), now: Clock.wall).partitions
-          all.select { |row| Reports::Report::BAD.include?(row[:state]) }.map do |row|
-            ["#{shown(row[:group])}: #{shown(row[:partition])} is #{row[:state]}", :group, row[:group]]
-          end.uniq
+          rows = troubled.select { |row| Reports::Report::BAD.include?(row[:state]) }
+          rows.map { |row| row.values_at(:group, :partition, :state) }.uniq.map do |group, partition, state|
+            ["#{shown(group)}: #{shown(partition)} is #{state}", :group, group]
+          end
         end
 
         # Those with the largest lag.
