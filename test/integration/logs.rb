@@ -3,7 +3,8 @@
 require "support/scenario"
 
 # `pelton server --log-format json --log-batches` on a real Kafka: each line is JSON; a failure has its backtrace, its
-# cause and its place, and reaches config.on_error once per attempt.
+# cause and its place, and reaches config.on_error once per attempt. Why a child of --processes cannot start is a line
+# of the same format.
 #
 # once: the log is Pelton's, whatever the Ruby
 
@@ -25,6 +26,7 @@ Scenario.run do
     Pelton.configure do |config|
       config.kafka = { "bootstrap.servers" => #{bootstrap.inspect} }
       config.group_id = #{group.inspect}
+      config.liveness.port = Integer(ENV["LIVENESS"]) if ENV["LIVENESS"]
       config.on_error = lambda do |error, context|
         $stdout.write(JSON.generate({ hook: error.message, offset: context[:offset], id: context[:failure_id] }) + "\\n")
       end
@@ -55,4 +57,15 @@ Scenario.run do
   equal(0, exit_code(server), "exit code")
   equal([], server.output.lines.reject { |line| line.start_with?("{") }, "lines that are no JSON")
   equal(1, named.("app.stopped").size, "stopped")
+
+  taken = TCPServer.new("0.0.0.0", 0).local_address.ip_port
+  ENV["LIVENESS"] = (taken - 1).to_s # the port of process 1 is taken
+  server = pelton("server", "-r", file.path, "--processes", "2", "--log-format", "json", "--no-tune")
+  eventually(40, -> { "the reason\n#{server.output}" }) { server.output.include?("cannot start") }
+  server.kill(:TERM)
+  equal(0, exit_code(server), "exit code\n#{server.output}")
+  lines = server.output.lines
+  equal([], lines.reject { |line| line.start_with?("{") }, "lines that are no JSON")
+  reason = JSON.parse(lines.grep(/cannot start/).first)
+  check(reason["message"].start_with?("cannot start: liveness.port = \"0.0.0.0:#{taken}\": "), reason.inspect)
 end

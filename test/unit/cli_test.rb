@@ -31,7 +31,7 @@ class CliTest < Minitest::Test
   def teardown = @app.close(timeout: 1)
 
   def run_cli(*arguments)
-    log = ->(io) { Pelton::Reporters::Log.new(io) }
+    log = ->(io, **options) { Pelton::Reporters::Log.new(io, **options) }
     Pelton::CLI.new(arguments, app: @app, out: @out, err: @err, log: log).run
   end
 
@@ -84,6 +84,21 @@ class CliTest < Minitest::Test
     assert_includes @err.string, "concurrency = 0"
     assert_equal 1, run_cli("server", "-g", "h")
     assert_includes @err.string, "h: unknown group"
+  end
+
+  def test_why_a_server_cannot_start_is_one_line_in_the_format_of_its_log
+    file = Tempfile.new(["away", ".rb"]).tap { |one| one.write('raise "no database:\n\xFF \"orders\""') && one.close }
+    [[], %w[--processes 2]].each do |processes|
+      assert_equal 1, run_cli("server", *processes, "-r", file.path, "--log-format", "json")
+    end
+    rows = @err.string.lines.map { |line| JSON.parse(line) }
+    assert_equal [["ERROR", Process.pid]] * 2, rows.map { |row| row.values_at("level", "pid") }
+    expected = /\Acannot start: no database:\\n\\xFF "orders" \(RuntimeError, .+:1:.+\)\z/
+    rows.each { |row| assert_match(expected, row["message"]) }
+    @err = StringIO.new
+    assert_equal 1, run_cli("server", "-r", file.path, "--log-format", "logfmt")
+    assert_match(/\Atime=\S+ level=error pid=\d+ msg="cannot start: no database:\\\\n[^\n]+"\n\z/, @err.string)
+    assert_empty @out.string
   end
 
   def test_a_number_of_workers_came_too_late_where_a_file_freezes_the_configuration

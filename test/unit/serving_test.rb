@@ -22,8 +22,13 @@ class ServingTest < Minitest::Test
 
   def order(name) = @teller.puts(name)
 
+  def command(format: :text)
+    lines = Pelton::CLI::ErrorLines.new(@err, format: format)
+    Pelton::CLI::ServerCommand.new(app, err: @err, lines: lines, orders: @orders)
+  end
+
   # Serves with a job that runs; yields then. Returns the exit code.
-  def serve(**settings)
+  def serve(format: :text, **settings)
     app(**settings).routes { topic "orders", to: Consumer }
     produce(1)
     block_jobs
@@ -34,7 +39,7 @@ class ServingTest < Minitest::Test
       @begun.pop
       yield
     end
-    Pelton::CLI::ServerCommand.new(app, err: @err, orders: @orders).run { app.start(process: 3) }
+    command(format: format).run { app.start(process: 3) }
   ensure
     @acting&.join
   end
@@ -93,6 +98,13 @@ class ServingTest < Minitest::Test
     assert_equal 2, code
   end
 
+  def test_with_json_logs_a_forced_end_says_in_json_what_is_left_undone
+    assert_equal 2, serve(format: :json, shutdown_timeout: 0.1, flush_timeout: 0.05) { order("TERM") }
+    rows = @err.string.lines.map { |line| JSON.parse(line) }
+    assert_equal ["ended by force"], rows.map { |row| row["message"] }.first(1)
+    assert_match(%r{\Aleft undone: orders/0: consume}, rows[1]["message"])
+  end
+
   def test_quiet_and_back
     code = serve do
       order("TSTP")
@@ -124,11 +136,11 @@ class ServingTest < Minitest::Test
   def test_an_order_that_came_during_the_start
     app.routes { topic "orders", to: Consumer }
     order("TERM")
-    assert_equal 0, Pelton::CLI::ServerCommand.new(app, err: @err, orders: @orders).run { app.start }
+    assert_equal 0, command.run { app.start }
   end
 
   def test_server_that_cannot_start_exits_with_an_error
-    assert_equal 1, Pelton::CLI::ServerCommand.new(app, err: @err, orders: @orders).run { nil }
+    assert_equal 1, command.run { nil }
   end
 
   # --- what its number is for --------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ require_relative "../runtime/library_code"
 require_relative "arguments"
 require_relative "connection"
 require_relative "declarations"
+require_relative "error_lines"
 require_relative "help"
 require_relative "interruption"
 require_relative "output"
@@ -130,9 +131,11 @@ module Pelton
 
       # Prints an error and returns 1, for `run`.
       def failure(text)
-        @err.puts "pelton: #{text.each_line(chomp: true).map { |line| Printable.line(line) }.join("\n")}"
+        error_lines.write(text)
         1
       end
+
+      def error_lines = ErrorLines.new(@err)
 
       # The message of an error; for one that is not ours, with its class and place.
       def explain(error)

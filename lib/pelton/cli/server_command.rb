@@ -5,6 +5,7 @@ require_relative "../server/signals"
 require_relative "../server/state_report"
 require_relative "../server/supervisor"
 require_relative "../runtime/threads"
+require_relative "error_lines"
 
 module Pelton
   class CLI
@@ -16,11 +17,12 @@ module Pelton
       ORPHANED = 3
       private_constant :ENDING, :ORPHANED
 
-      # orders: the IO to which a parent writes the names of signals.
-      #: (App, err: IO, ?orders: IO?) -> void
-      def initialize(app, err:, orders: nil)
+      # err: gets reports; lines: what went wrong. orders: the IO to which a parent writes the names of signals.
+      #: (App, err: IO, lines: ErrorLines, ?orders: IO?) -> void
+      def initialize(app, err:, lines:, orders: nil)
         @app = app
         @err = err
+        @lines = lines
         @orders = orders
         # The server, when it runs.
         @server = nil
@@ -66,7 +68,7 @@ module Pelton
         Threads.outside_trap("pelton.report") do
           @err.write(@server ? @server.report : StateReport.threads)
         rescue StandardError => e
-          @err.puts "pelton: no report: #{e.class}: #{e.message}"
+          @lines.write("no report: #{e.class}: #{e.message}")
         end
       end
 
@@ -95,19 +97,19 @@ module Pelton
 
       def status
         if @server.status == :forced
-          @err.puts "pelton: ended by force"
-          @server.unfinished_work.each { |loss| @err.puts "pelton: left undone: #{loss}" }
+          @lines.write("ended by force")
+          @server.unfinished_work.each { |loss| @lines.write("left undone: #{loss}") }
           return FORCED
         end
-        @server.unfinished_work.each { |loss| @err.puts "pelton: #{loss}" }
+        @server.unfinished_work.each { |loss| @lines.write(loss) }
         undelivered = @app.close
-        @err.puts "pelton: #{undelivered} produced messages not delivered" if undelivered.positive?
+        @lines.write("#{undelivered} produced messages not delivered") if undelivered.positive?
         return FORCED if undelivered.positive?
 
         failure = @server.failure or return 0
         return failure.status if failure.is_a?(SystemExit)
 
-        @err.puts "pelton: stopped by #{failure.class}: #{failure.message}"
+        @lines.write("stopped by #{failure.class}: #{failure.message}")
         1
       end
     end

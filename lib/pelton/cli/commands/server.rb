@@ -56,7 +56,8 @@ module Pelton
         def run
           return supervise if options[:processes]
 
-          ServerCommand.new(@given_app, err: err).run { |signals| boot { prepare && signals.renew && start } }
+          command = ServerCommand.new(@given_app, err: err, lines: error_lines)
+          command.run { |signals| boot { prepare && signals.renew && start } }
         end
 
         # Reports errors before it forks.
@@ -66,7 +67,7 @@ module Pelton
           Supervisor.new(options[:processes], bus: app.notifications, timeout: timeout) do |process, orders|
             @metrics&.serve(process)
             ProcessTitle.keep(app, process)
-            command = ServerCommand.new(app, err: err, orders: orders)
+            command = ServerCommand.new(app, err: err, lines: error_lines, orders: orders)
             CLI.leave(command.run { boot { start(process: process) } })
           end.run
         end
@@ -92,7 +93,7 @@ module Pelton
 
         def start(**more) = app.start(**chosen, **more)
 
-        # Returns the value of the block; nil after an error, whose message is then on stderr.
+        # Returns the value of the block; nil after an error, which is then on stderr.
         def boot
           yield
         rescue StandardError, ScriptError => e
@@ -115,6 +116,7 @@ module Pelton
           @out.write(EventText.line(INFO, "Ruby runs with a larger heap (#{LargerHeap::OFF}: with its own)"))
         end
 
+        def error_lines = ErrorLines.new(err, format: options[:log_format] || :text)
         def log_options = { format: options[:log_format], batches: options[:log_batches] }.compact
 
         # ServerCommand closes the app.
