@@ -214,6 +214,15 @@ class WebProcessesTest < Minitest::Test
     assert_match(/\ANothing/, problems.call.join)
   end
 
+  def test_the_overview_names_a_failing_partition_however_many_groups_have_no_members
+    orders
+    25.times { |number| @groups.commits["gone-#{number}"] = { ["orders", 0] => [50, ""] } }
+    reported(report(partitions: { "billing" => { "orders" => [[1, 1, "failing"]] } }))
+    problems = get("/").text[/Needs attention(.*?) Groups/m, 1]
+    assert_match(%r{\A\s*billing: orders/1 is failing\s+gone-\d+ has no members}, problems)
+    assert_match(/and 6 more\s*\z/, problems)
+  end
+
   def test_a_group_says_why_a_partition_is_stuck_as_its_process_reports_it
     orders
     @groups.logs[["orders", 1]] = 0...31

@@ -16,8 +16,8 @@ module Pelton
         private
 
         def title = "Overview"
-        # What the cluster shows, and what processes report.
-        def problems = @problems ||= now.problems + failing
+        # What processes report, and what the cluster shows. Groups without members may be many and old: they come last.
+        def problems = @problems ||= failing + now.problems
 
         # Partitions that a process reports as failing, stopped or unbuilt.
         def failing
