@@ -11,14 +11,12 @@ class EmbeddedConsumeProduceTest < Minitest::Test
   include EmbeddedApp
 
   # [exit code, stdout, stderr]
-  def pelton(*arguments, input: "", app: nil)
-    out = StringIO.new
-    err = StringIO.new
+  def pelton(*arguments, input: "", app: nil, out: StringIO.new, err: StringIO.new)
     input = StringIO.new(input) if input.is_a?(String)
     address = app ? [] : ["--bootstrap", @cluster.bootstrap_servers]
     cli = Pelton::CLI.new([*arguments, *address], app: app || Pelton::App.new, out: out, err: err, input: input,
                                                   env: {})
-    [cli.run, out.string.dup.force_encoding(Encoding::UTF_8), err.string]
+    [cli.run, (out.string.dup.force_encoding(Encoding::UTF_8) if out.is_a?(StringIO)), err.string]
   end
 
   # Sends a file and returns what stderr said.
@@ -242,6 +240,34 @@ class EmbeddedConsumeProduceTest < Minitest::Test
     assert_match(%r{consumed: 3 in .* s, .*/s}, err)
     assert_match(%r{stopped before #{name}/0 offset 7}, err)
     assert_equal "", pelton("consume", name, "--from", "4", "--count", "3", "--quiet").last
+  end
+
+  # Its line is drawn at once, then every 0.1 s.
+  def test_progress_on_a_terminal_estimates_how_many_messages_will_come
+    name = filled
+    terminal = Class.new(StringIO) { def tty? = true }
+    { %w[--from beginning --until end] => "1 of 10 (10%)", %w[--from 4 --until 7] => "1 of 3 (33%)",
+      %w[--from beginning --until end --count 4] => "1 of 4 (25%)",
+      ["--from", "beginning", "--until", "end", "--where", 'where("n").gteq(4)'] => "1 of 2 (50%)",
+      ["--from", "beginning", "--until", "100", "--count", "2"] => "1 of 2 (50%)" }.each do |options, shown|
+      _, _, err = pelton("consume", name, *options, err: terminal.new)
+      assert_includes err[/\A.*?\r\e\[K([^\r]*)/m, 1], shown, options.join(" ")
+    end
+  end
+
+  def test_each_message_leaves_at_once_also_into_a_pipe
+    name = topic
+    app.producer.produce_sync(topic: name, payload: "first")
+    reader, writer = IO.pipe
+    options = %w[--from beginning --count 2 --payload-only]
+    command = Thread.new { pelton("consume", name, *options, out: writer) }
+    assert reader.wait_readable(30), "the first message waits in a buffer"
+    assert_equal "first\n", reader.readline
+    app.producer.produce_sync(topic: name, payload: "second")
+    assert_equal 0, command.value.first
+  ensure
+    command&.join
+    [reader, writer].each(&:close)
   end
 
   def test_rate_limits_messages_per_second

@@ -255,6 +255,16 @@ class NativeAvroTest < Minitest::Test
                  output.lines(chomp: true).map { |line| line.delete_prefix("the value does not fit the schema: ") }
   end
 
+  def test_a_field_left_out_nests_no_deeper_than_one_that_is_null
+    list = { "type" => "record", "name" => "L", "fields" => [{ "name" => "next", "type" => %w[null L] }] }
+    of = ->(depth, last) { (depth - 1).times.inject(last) { |inside, _| { "next" => inside } } }
+    [{}, { "next" => nil }].each do |last|
+      assert_equal 100, encode(of.(100, last), list).bytesize
+      error = assert_raises(Pelton::EncodeError) { encode(of.(101, last), list) }
+      assert_includes error.message, "is nested deeper than 100 levels"
+    end
+  end
+
   def test_unions_take_the_branch_that_fits_wholly
     a = { "type" => "record", "name" => "A", "fields" => [{ "name" => "x", "type" => "int" }] }
     b = { "type" => "record", "name" => "B", "fields" => [{ "name" => "x", "type" => "string" }] }

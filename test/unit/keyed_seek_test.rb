@@ -172,6 +172,28 @@ class KeyedSeekTest < Minitest::Test
     assert_equal [0, 0, 9], @ownership.seeks, "nothing is owed any more"
   end
 
+  def test_late_seek_with_manual_offsets_marks_nothing_when_its_first_batch_comes = marks_nothing_of_a_late_seek(9)
+
+  def test_late_seek_to_a_time_with_manual_offsets_marks_nothing_when_its_first_batch_comes
+    marks_nothing_of_a_late_seek(Time.now)
+  end
+
+  def marks_nothing_of_a_late_seek(target)
+    keyed("a", manual_offsets: true)
+    start
+    @ownership.on_seek = lambda do
+      @ownership.epoch += 1
+      raise Pelton::KafkaError.new(-185, :_TIMED_OUT, "late")
+    end
+    @deed = lambda do |consumer|
+      consumer.mark_as_consumed(consumer.messages.first)
+      assert_raises(Pelton::KafkaError) { consumer.seek(target) }
+    end
+    finish(0)
+    keyed("b", from: 9, manual_offsets: true)
+    assert_equal [[1], []], [marked, @ownership.committed], "the consumer did not mark what is before 9"
+  end
+
   # It is resolved to an offset before anything moves: what an interrupt left behind went past what was owed.
   def test_interrupted_seek_to_a_time_skips_no_message_that_an_earlier_seek_repeats
     keyed("abcd", max_messages: 1)

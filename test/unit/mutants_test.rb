@@ -25,6 +25,8 @@ class MutantsTest < Minitest::Test
         end
         found
       end
+
+      def self.of(line, count) = new([line] * count)
     end
   CODE
 

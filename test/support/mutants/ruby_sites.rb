@@ -91,7 +91,7 @@ module Mutants
     def two_arguments
       @tokens.each_index.map do |index|
         next unless @tokens[index].type == :on_lparen && @tokens[index - 1].type == :on_ident
-        next if @tokens[0...index].last(4).any? { |token| token.word == "def" }
+        next if @tokens[0...index].last(5).any? { |token| token.word == "def" } # def self.add(a, b)
 
         arguments = split(index + 1)
         next unless arguments&.size == 2 && arguments.all? { |list| plain?(list) }

@@ -114,7 +114,7 @@ impl Event {
                 && report.error == 0
             {
                 match times.last_mut() {
-                    Some((_, count)) if reported >= NEIGHBORS && reported % NEIGHBORS != 0 => *count += 1,
+                    Some((_, count)) if !is_timed(reported) => *count += 1,
                     // SAFETY: as above.
                     _ => times.push((unsafe { sys::rd_kafka_message_latency(message) }, 1)),
                 }
@@ -124,6 +124,11 @@ impl Event {
             reported += 1;
         }
     }
+}
+
+/// Is the time of this message of an event asked for? Otherwise it counts as its neighbor's.
+fn is_timed(position: usize) -> bool {
+    position < NEIGHBORS || position.is_multiple_of(NEIGHBORS)
 }
 
 /// librdkafka fails the messages of a removed partition as `_UNKNOWN_PARTITION`. Only those that were in flight then get
@@ -158,6 +163,13 @@ mod tests {
             assert_ne!(2, position, "as asked for");
             position == 3
         }
+    }
+
+    /// A single message, or a few, have their exact times; among many, the clock is not read for each.
+    #[test]
+    fn the_first_messages_of_an_event_are_timed_and_then_every_eighth() {
+        let timed: Vec<_> = (0..32).filter(|position| is_timed(*position)).collect();
+        assert_eq!([0, 1, 2, 3, 4, 5, 6, 7, 8, 16, 24], timed[..]);
     }
 
     #[test]

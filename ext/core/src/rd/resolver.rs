@@ -153,6 +153,19 @@ mod tests {
         }
     }
 
+    /// It is `freeaddrinfo` only where nothing is asked for.
+    #[test]
+    fn a_service_without_a_node_is_looked_up() {
+        let (none, mut found) = (std::ptr::null(), null_mut());
+        // SAFETY: a live string and a place for the result; then the list that was put there.
+        let codes = unsafe {
+            let code = resolve(null_mut(), c"9092".as_ptr(), none, &mut found, null_mut());
+            assert!(!found.is_null());
+            [code, resolve(null_mut(), null_mut(), none, &mut found, null_mut())]
+        };
+        assert_eq!([0, 0], codes);
+    }
+
     #[test]
     fn a_fork_waits_for_a_lookup_and_lookups_for_the_fork() {
         let lookups = Arc::new(Lookups::default());

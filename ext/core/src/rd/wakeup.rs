@@ -67,10 +67,10 @@ impl Wakeup {
     /// are drained, so a later signal is seen in the next round. An error means that the pipe is broken: the next call
     /// returns one too, at once.
     pub fn wait(&self, timeout: Duration, tokens: &mut Vec<Token>) -> io::Result<()> {
-        let mut poll = libc::pollfd { fd: self.reader.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let mut polled = [libc::pollfd { fd: self.reader.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
         let millis = timeout.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32;
-        // SAFETY: one valid pollfd.
-        let ready = unsafe { libc::poll(&mut poll, 1, millis) };
+        // SAFETY: a live array of that length.
+        let ready = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, millis) };
         if ready < 0 {
             return harmless(io::Error::last_os_error());
         }
