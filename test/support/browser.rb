@@ -5,7 +5,7 @@ require "net/http"
 require "socket"
 
 # Chromium, driven over the WebDriver protocol. Needs Debian's chromium and chromium-driver.
-#   Browser.open { |browser| browser.visit("http://127.0.0.1:9293/") && browser.script("return document.title") }
+#   Browser.open { |browser| browser.visit("http://127.0.0.1:9280/") && browser.script("return document.title") }
 class Browser
   DRIVER = "/usr/bin/chromedriver"
   CHROMIUM = "/usr/bin/chromium"

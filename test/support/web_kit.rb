@@ -17,7 +17,7 @@ module WebKit
     def text = body.gsub(/<[^>]*>/, " ").squeeze(" \n").gsub(/&(?:amp|lt|gt|quot|#39);/, ENTITIES)
   end
 
-  LOCAL = { "REMOTE_ADDR" => "127.0.0.1", "HTTP_HOST" => "localhost:9293" }.freeze
+  LOCAL = { "REMOTE_ADDR" => "127.0.0.1", "HTTP_HOST" => "localhost:9280" }.freeze
 
   # A report, as `report(pid: 2, state: "quiet")` changes it.
   REPORT = { version: 1, interval: 60, host: "web", pid: 1, process: nil, name: "shop", pelton: "1.0", ruby: "3.4",

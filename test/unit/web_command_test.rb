@@ -51,7 +51,7 @@ class WebCommandTest < Minitest::Test
     assert_match(%r{\AHTTP/1\.1 400 }, send_bytes("hello\r\n\r\n"))
     assert_match(%r{\AHTTP/1\.1 400 }, send_bytes("GET / HTTP/2\r\n\r\n"))
     assert_match(%r{\AHTTP/1\.1 400 }, send_bytes("GET / HTTP/1.1\r\nContent-Length: -1\r\n\r\n"))
-    assert_match(%r{\AHTTP/1\.1 400 }, send_bytes("GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"))
+    assert_match(%r{\AHTTP/1\.1 411 }, send_bytes("GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"))
     assert_match(%r{\AHTTP/1\.1 413 }, send_bytes("GET / HTTP/1.1\r\nContent-Length: 9999999\r\n\r\n"))
     assert_match(%r{\AHTTP/1\.1 431 }, send_bytes("GET / HTTP/1.1\r\nX: #{"x" * 17_000}"))
     assert_equal "", send_bytes("GET / HT"), "an incomplete request"

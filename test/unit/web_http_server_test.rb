@@ -10,12 +10,12 @@ class WebHttpServerTest < Minitest::Test
   def setup
     @envs = Thread::Queue.new
     @answer = [200, { "content-type" => "text/plain" }, ["hello"]]
-    app = lambda do |env|
+    @app = lambda do |env|
       @envs << env
       @answer.respond_to?(:call) ? @answer.call : @answer
     end
     @bus = Pelton::Notifications.new
-    @server = Pelton::Web::HttpServer.new(app, bind: "127.0.0.1", port: 0, bus: @bus)
+    @server = Pelton::Web::HttpServer.new(@app, bind: "127.0.0.1", port: 0, bus: @bus)
   end
 
   def teardown = @server.close
@@ -56,6 +56,38 @@ class WebHttpServerTest < Minitest::Test
     assert_equal form, @envs.pop["rack.input"].read
     assert_match(/ 413 Content Too Large\r\n/, answer_to("POST / HTTP/1.1\r\nContent-Length: #{(1 << 20) + 1}\r\n\r\n"))
     assert_empty @envs
+  end
+
+  def test_a_refused_request_is_answered_though_the_rest_of_it_still_arrives
+    { "Content-Length: 4000000" => 413, "Transfer-Encoding: chunked" => 411,
+      "X: #{"x" * 40_000}" => 431 }.each do |row, status|
+      socket = connect
+      socket.write("POST / HTTP/1.1\r\n#{row}\r\n\r\n")
+      40.times { socket.write("x" * 100_000) }
+      assert_match(%r{\AHTTP/1\.1 #{status} .+\r\ncontent-type: text/plain\r\n\r\n.+\n\z}m, socket.read)
+      socket.close
+    end
+    assert_empty @envs
+  end
+
+  def test_a_refused_request_that_does_not_end_is_cut_off
+    socket = connect
+    socket.write("POST / HTTP/1.1\r\nContent-Length: 1#{"0" * 12}\r\n\r\n")
+    assert_raises(Errno::EPIPE, Errno::ECONNRESET) { 10_000.times { socket.write("x" * 100_000) } }
+  ensure
+    socket&.close
+  end
+
+  def test_a_failed_accept_does_not_end_the_server
+    failures = [Errno::EMFILE, Errno::ECONNABORTED]
+    listening = TCPServer.new("127.0.0.1", 0)
+    listening.define_singleton_method(:accept) { (error = failures.shift) ? raise(error) : super() }
+    @server.close
+    TCPServer.stub(:new, listening) do
+      @server = Pelton::Web::HttpServer.new(@app, bind: "127.0.0.1", port: 0, bus: @bus)
+    end
+    assert_match(/ 200 OK/, answer_to("GET / HTTP/1.1\r\n\r\n"))
+    assert_empty failures
   end
 
   def test_a_head_of_16_kibibytes_is_read_and_a_larger_one_is_refused

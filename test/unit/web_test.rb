@@ -213,7 +213,7 @@ class WebTest < Minitest::Test
       assert_equal 403, answer.status, [fields, env]
       assert_match(/does not come from the dashboard/, answer.body)
     end
-    own = { HTTP_ORIGIN: "http://localhost:9293", HTTP_SEC_FETCH_SITE: "same-origin", "rack.url_scheme": "http" }
+    own = { HTTP_ORIGIN: "http://localhost:9280", HTTP_SEC_FETCH_SITE: "same-origin", "rack.url_scheme": "http" }
     assert_equal 404, post("/actions/nothing", { token: TOKEN }, **own).status
     behind_tls = { **own, HTTP_HOST: "localhost", HTTP_ORIGIN: "https://localhost", HTTP_X_FORWARDED_PROTO: "https" }
     assert_equal 404, post("/actions/nothing", { token: TOKEN }, **behind_tls).status
@@ -292,7 +292,7 @@ class WebTest < Minitest::Test
   def test_other_machines_are_refused_without_a_password
     [{ REMOTE_ADDR: "10.0.0.7" }, { HTTP_X_FORWARDED_FOR: "10.0.0.7" }, { HTTP_HOST: "evil.example" },
      { REMOTE_ADDR: nil }].each { |env| assert_equal 403, get("/assets/style.css", **env).status, env }
-    assert_equal 200, get("/assets/style.css", REMOTE_ADDR: "::1", HTTP_HOST: "[::1]:9293").status
+    assert_equal 200, get("/assets/style.css", REMOTE_ADDR: "::1", HTTP_HOST: "[::1]:9280").status
     open = Pelton::Web.new(@app, allow_remote: true)
     assert_equal 200, get("/assets/style.css", web: open, REMOTE_ADDR: "10.0.0.7", HTTP_HOST: "x").status
   end

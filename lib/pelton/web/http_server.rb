@@ -13,20 +13,26 @@ require_relative "../web"
 module Pelton
   class Web
     # A small HTTP/1.1 server for `pelton web`: one Rack app, a few readers. It closes each connection after its answer.
-    #   server = HttpServer.new(web, bind: "127.0.0.1", port: 9293)
+    #   server = HttpServer.new(web, bind: "127.0.0.1", port: 9280)
     #   server.wait
     class HttpServer
       LINE = %r{\A(?<verb>[A-Z]+) (?<path>/[^\s?]*)(?:\?(?<query>\S*))? HTTP/1\.[01]\r?\n}
       HEAD_END = /\r?\n\r?\n/
       REASONS = { 200 => "OK", 303 => "See Other", 400 => "Bad Request", 401 => "Unauthorized", 403 => "Forbidden",
-                  404 => "Not Found", 405 => "Method Not Allowed", 413 => "Content Too Large",
-                  431 => "Request Header Fields Too Large", 500 => "Internal Server Error" }.freeze
+                  404 => "Not Found", 405 => "Method Not Allowed", 411 => "Length Required",
+                  413 => "Content Too Large", 431 => "Request Header Fields Too Large",
+                  500 => "Internal Server Error" }.freeze
       # Most connections at a time; further ones wait in the system's queue.
       CONNECTIONS = 16
       # Seconds in which a request must arrive, and an answer be taken.
       TIME = 10
       HEAD = 16_384
       BODY = 1 << 20
+      # What is read of a refused request, so that its sender sees the answer: at most these bytes and seconds.
+      REST = 16 << 20
+      REST_TIME = 2
+      # Seconds without accepting after an accept failed, for instance because no descriptor is free.
+      PAUSE = 0.2
       private_constant(*constants(false))
 
       # Listens. Raises ConfigError if it cannot.
@@ -61,7 +67,7 @@ module Pelton
       def serve
         answering = {}
         loop do
-          socket = @listening.accept
+          socket = accept or next
           @free << socket
           answering.select! { |thread, _| thread.alive? }
           thread = Threads.start("pelton.web.request", report: method(:report)) { handle(socket) }
@@ -72,19 +78,39 @@ module Pelton
         Threads.join(answering.keys, TIME)
       end
 
+      # nil: it failed, and may do so at once again.
+      def accept
+        @listening.accept
+      rescue SystemCallError
+        Clock.wait(PAUSE)
+      end
+
       def handle(socket)
-        deadline = Clock.deadline(TIME)
-        env = request(socket, deadline)
-        status, headers, body = env.is_a?(Integer) ? [env, {}, ["#{REASONS[env]}\n"]] : @app.call(env)
-        text = body.each.to_a.join
-        head = { "connection" => "close", "content-length" => text.bytesize.to_s, **headers }
-        lines = head.map { |name, value| "#{name}: #{value}\r\n" }.join
-        write(socket, "HTTP/1.1 #{status} #{REASONS.fetch(status, "Status")}\r\n#{lines}\r\n".b + text.b)
+        env = request(socket, Clock.deadline(TIME))
+        return refuse(socket, env) if env.is_a?(Integer)
+
+        answer(socket, *@app.call(env))
       rescue SystemCallError, IOError
         nil # the reader left
       ensure
         socket.close
         @free.pop
+      end
+
+      # A close with unread bytes would reset the connection, and its sender would not see the answer.
+      def refuse(socket, status)
+        answer(socket, status, { "content-type" => "text/plain" }, ["#{REASONS[status]}\n"])
+        socket.close_write
+        deadline = Clock.deadline(REST_TIME)
+        rest = 0
+        rest += part(socket, deadline).bytesize while rest < REST
+      end
+
+      def answer(socket, status, headers, body)
+        text = body.each.to_a.join
+        head = { "connection" => "close", "content-length" => text.bytesize.to_s, **headers }
+        lines = head.map { |name, value| "#{name}: #{value}\r\n" }.join
+        write(socket, "HTTP/1.1 #{status} #{REASONS.fetch(status, "Status")}\r\n#{lines}\r\n".b + text.b)
       end
 
       # The Rack environment, or the status of a refusal.
@@ -96,8 +122,10 @@ module Pelton
         head, rest = text.split(HEAD_END, 2)
         line = LINE.match("#{head}\r\n") or return 400
         headers = headers(head)
+        return 411 if headers.key?("HTTP_TRANSFER_ENCODING")
+
         length = Integer(headers.fetch("CONTENT_LENGTH", "0"), 10, exception: false)
-        return 400 if length.nil? || length.negative? || headers.key?("HTTP_TRANSFER_ENCODING")
+        return 400 if length.nil? || length.negative?
         return 413 if length > BODY
 
         rest << part(socket, deadline) while rest.bytesize < length

@@ -10,10 +10,12 @@ module Pelton
       # `pelton web`
       class Web < Command
         PORT = Settings::Setting.new("--port", :port, nil, "")
+        # The health checks of processes count up from liveness.port, usually 9292.
+        DEFAULT_PORT = 9280
         PASSWORD = "PELTON_WEB_PASSWORD"
         OPEN = "is reachable from other machines: give --user NAME and #{PASSWORD}, or --allow-remote if something " \
                "else protects it".freeze
-        private_constant :PORT, :PASSWORD, :OPEN
+        private_constant :PORT, :DEFAULT_PORT, :PASSWORD, :OPEN
 
         details <<~TEXT
           Serves the dashboard until Ctrl-C: the cluster's throughput, groups with their lag, topics, processes,
@@ -26,7 +28,7 @@ module Pelton
         example "pelton web -r ./app.rb"
         example "pelton web --bootstrap localhost:9092 --port 8080"
         example "PELTON_WEB_PASSWORD=… pelton web -r ./app.rb --bind 0.0.0.0 --user ops", "for other machines"
-        option :port, "--port PORT", "listen on this port; 0: any free one", type: Integer, default: 9293
+        option :port, "--port PORT", "listen on this port; 0: any free one", type: Integer, default: DEFAULT_PORT
         option :bind, "--bind ADDRESS", "listen on this address", default: "127.0.0.1"
         option :user, "--user NAME", "ask for this name and for the password in #{PASSWORD}"
         option :allow_remote, "--allow-remote", "answer other machines without a password"
