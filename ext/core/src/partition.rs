@@ -16,6 +16,7 @@ use crate::filter::Filter;
 use crate::format::Format;
 use crate::lock;
 use crate::poller::Poller;
+use crate::rd::fetching::Read;
 use crate::rd::{Client, Fetched, FetchedMessage, Origin, Queue, Token, codes, gzip};
 pub use batch::Batch;
 pub use credit::Credit;
@@ -156,12 +157,18 @@ impl Partition {
     pub fn close(&self) {
         let mut reading = lock(&self.reading);
         reading.open = false;
-        reading.rest.clear();
-        reading.last = LastRead::default();
+        self.drop_rest(&mut reading);
         drop(reading);
         self.queue.unsignal();
         self.cursor.begin(UNKNOWN);
         self.pending_filters.clear();
+    }
+
+    /// What comes next has nothing to do with what was read.
+    fn drop_rest(&self, reading: &mut Reading) {
+        reading.rest.clear();
+        reading.last = LastRead::default();
+        self.credit.drop_rest();
     }
 
     /// Whether a message came since the last seek: librdkafka knows the place, then.
@@ -203,10 +210,7 @@ impl Partition {
 
     /// Makes everything read up to now stale. Call it between `hold` and `release`.
     pub fn begin(&self, position: i64) {
-        let mut reading = lock(&self.reading);
-        reading.rest.clear();
-        reading.last = LastRead::default();
-        drop(reading);
+        self.drop_rest(&mut lock(&self.reading));
         lock(&self.notices).clear();
         self.cursor.begin(position);
         self.pending_filters.clear();
@@ -278,8 +282,7 @@ impl Partition {
         let (chunks, tasks) = packer.finish();
         let bytes = chunks.iter().map(|chunk| chunk.bytes()).sum();
         let next = chunks.last().and_then(|chunk| chunk.records().last()).map_or(UNKNOWN, |record| record.offset + 1);
-        self.credit.take(bytes);
-        self.queue.measured(bytes / count);
+        self.credit.take(Read { bytes, messages: count, rest: reading.rest.len() });
         let batch = Batch {
             topic: Arc::clone(&self.topic),
             partition: self.number,

@@ -4,7 +4,7 @@ use super::Limits;
 use crate::lock;
 use crate::poller::Poller;
 use crate::rd::Token;
-use crate::rd::fetching::{self, Watched};
+use crate::rd::fetching::{self, Read, Watched};
 use std::sync::{Arc, Mutex};
 
 /// Batches of a partition that may be out at once, and their bytes.
@@ -37,11 +37,16 @@ impl Credit {
         out.spent
     }
 
-    pub(super) fn take(&self, bytes: usize) {
+    pub(super) fn take(&self, read: Read) {
         let mut out = lock(&self.out);
         out.batches += 1;
-        out.bytes += bytes;
-        self.queue.iter().for_each(|queue| fetching::taken(*queue, bytes));
+        out.bytes += read.bytes;
+        self.queue.iter().for_each(|queue| fetching::taken(*queue, read));
+    }
+
+    /// The messages are dropped that had no room in the last batch.
+    pub(super) fn drop_rest(&self) {
+        self.queue.iter().for_each(|queue| fetching::drop_rest(*queue));
     }
 
     pub(super) fn give_back(&self, bytes: usize) {

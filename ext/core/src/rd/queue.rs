@@ -67,13 +67,6 @@ impl Queue {
         unsafe { sys::rd_kafka_queue_io_event_enable(self.raw, -1, std::ptr::null(), 0) };
     }
 
-    /// Messages of this size, on average, were taken from a partition's queue.
-    pub fn measured(&self, bytes: usize) {
-        if let Some(watched) = self.watched {
-            fetching::measured(watched, bytes);
-        }
-    }
-
     /// A partition's queue in the account of what is fetched.
     pub fn watched(&self) -> Option<fetching::Watched> {
         self.watched

@@ -6,6 +6,10 @@ fn credit(prefetch: usize, prefetch_bytes: usize) -> Credit {
     Credit::new(limits, Poller::new("test").expect("a pipe"), token, None)
 }
 
+fn take(credit: &Credit, bytes: usize) {
+    credit.take(Read { bytes, messages: 1, rest: 0 });
+}
+
 /// Whether the partition is left alone until more comes back.
 fn rests(credit: &Credit) -> bool {
     lock(&credit.out).spent
@@ -14,7 +18,7 @@ fn rests(credit: &Credit) -> bool {
 #[test]
 fn spent_credit_is_there_again_with_half_of_the_batches() {
     let credit = credit(4, 1_000);
-    (0..4).for_each(|_| credit.take(10));
+    (0..4).for_each(|_| take(&credit, 10));
     assert!(credit.is_spent());
     credit.give_back(10);
     assert!(rests(&credit));
@@ -25,7 +29,7 @@ fn spent_credit_is_there_again_with_half_of_the_batches() {
 #[test]
 fn spent_credit_is_not_there_again_while_the_bytes_are_out() {
     let credit = credit(4, 100);
-    [10, 10, 10, 150].into_iter().for_each(|bytes| credit.take(bytes));
+    [10, 10, 10, 150].into_iter().for_each(|bytes| take(&credit, bytes));
     assert!(credit.is_spent());
     (0..3).for_each(|_| credit.give_back(10));
     assert!(rests(&credit), "one batch of 150 bytes is out");
@@ -37,8 +41,8 @@ fn spent_credit_is_not_there_again_while_the_bytes_are_out() {
 #[test]
 fn a_single_large_batch_spends_the_credit() {
     let credit = credit(4, 100);
-    credit.take(99);
+    take(&credit, 99);
     assert!(!credit.is_spent());
-    credit.take(1);
+    take(&credit, 1);
     assert!(credit.is_spent());
 }
