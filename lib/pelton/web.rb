@@ -72,7 +72,8 @@ module Pelton
       @access = Access.new(user: user, password: password, allow_remote: allow_remote)
       @actions = Actions.new(self, actions)
       markers = Offsets::Markers.new { |ranges| Offsets::Markers.read(self.app, ranges) }
-      @history = History.new(markers: markers) { self.app.admin }
+      waits = Waits.new { |times| self.app.admin.offsets(times, committed: false, timeout: 2) }
+      @history = History.new(markers: markers, waits: waits) { self.app.admin }
       @reports = ReportHistory.new { |options, each| self.app.each(report_topic, **options, &each) }
       read_later
     end

@@ -71,6 +71,16 @@ Scenario.run do
   all.producer.produce_sync(topic: ended, partition: 0, payload: "y")
   await.call("a message behind it", %r{#{ended}/0 \S+ 1 3 2 }, "/group", id: idle)
 
+  # --- what waited before the dashboard began to look ---
+
+  late = topic
+  stuck = unique("stuck")
+  [3 * 86_400, 2 * 3600, 0].each do |ago|
+    all.producer.produce_sync(topic: late, payload: "z", timestamp: Time.now - ago)
+  end
+  all.admin.alter_group_offsets(stuck, { [late, 0] => 1 })
+  await.call("a message of two hours ago waits", %r{#{late}/0 \S+ 1 3 2 (1 h 5\d min|2 h)}, "/group", id: stuck)
+
   equal(true, all.stop, "stop")
   await.call("the group is empty", /No process consumes with this group now.*left/, "/group", id: group)
   await.call("the process says that it stopped", /Live 0 of 1 process .* stopped /, "/processes")

@@ -74,13 +74,14 @@ module LargeCluster
     PROCESSES.times { |one| web.reports.add(report(one, now)) }
   end
 
-  # What a process reports.
+  # What a process reports. The next one is far away: a page that a slow browser reads for a minute must not change
+  # because all processes are silent.
   def report(number, at)
     rows = Array.new(PARTITIONS) { |one| [one, one % 7, (one % 50).zero? ? "failing" : "idle"] }
     job = { group: "g", consumer: "OrdersConsumer", topic: "t", partition: 0, kind: "consume", since: at - 1,
             messages: 5 }
     error = { at: at - 1, source: "consumer.consume", class: "KeyError", message: "no total" }
-    facts = { version: 1, id: "web-#{number}:1:1", at: at, started_at: at - 3600, interval: 5, host: "web-#{number}",
+    facts = { version: 1, id: "web-#{number}:1:1", at: at, started_at: at - 3600, interval: 600, host: "web-#{number}",
               pid: 1, process: nil, name: "shop", pelton: "0", ruby: "3", state: "running", groups: ["g"], threads: 20,
               rss: 2**28, workers: 5, jobs: { running: 5, waiting: 9, aside: 0 }, running: [job] * 5,
               rates: { in: { "g" => 90.5 }, out: 40, errors: 0.2 }, left_out: 0, settings: {}, errors: [error] * 10,

@@ -89,6 +89,49 @@ class WebHistoryTest < Minitest::Test
     assert_nil kept.waiting(observation(20, 150, 150), "billing")
   end
 
+  # Kafka's answer for a partition with these messages: {offset => seconds since 1970}.
+  def asked_times(messages, asked = [])
+    Web::Waits.new do |times|
+      asked << times
+      times.transform_values { |time| messages.find { |_, at| at >= time.to_f }&.first }
+    end
+  end
+
+  def test_a_message_from_before_the_first_look_waits_since_it_came
+    now = 1_000_000.0
+    { 0.5 => 1, 30 => 30, 7200 => 7200, 3 * 86_400 => 3 * 86_400, 30 * 86_400 => 7 * 86_400 }.each do |age, expected|
+      waits = asked_times({ 41 => now - age - 900_000, 42 => now - age, 43 => now })
+      since = waits.since({ [["orders", 0], 42] => now }, now).fetch([["orders", 0], 42])
+      assert_in_delta expected, now - since, expected * 0.06, "#{age} s"
+      assert_operator now - since, :<=, [age, 1].max, "no more than is true"
+    end
+  end
+
+  def test_a_message_that_waits_is_asked_for_once_and_two_groups_in_two_questions
+    asked = []
+    waits = asked_times({ 42 => 500.0, 50 => 800.0 }, asked)
+    spans = [[["orders", 0], 42], [["orders", 0], 50], [["orders", 1], 42]].to_h { |span| [span, 1000.0] }
+    ages = waits.since(spans, 1000.0).transform_values { |since| 1000 - since }
+    assert_equal spans.keys, ages.keys.sort
+    [500, 200, 500].zip(ages.sort.map(&:last)) { |expected, age| assert_in_delta expected, age, 30 }
+    assert_equal [2, 1], [asked.first.size, asked.last.size]
+    count = asked.size
+    waits.since(spans, 1010.0)
+    assert_equal count, asked.size
+    assert_empty waits.since({}, 1020.0), "it forgets"
+    waits.since(spans.first(1).to_h, 1020.0)
+    assert_operator asked.size, :>, count
+  end
+
+  def test_a_wait_that_kafka_does_not_tell_is_that_since_the_first_look
+    answer = -> { raise Pelton::KafkaError.new(-195, :_TRANSPORT, "away") }
+    waits = Web::Waits.new { answer.call }
+    spans = { [["orders", 0], 42] => 900.0 }
+    assert_empty waits.since(spans, 1000.0)
+    answer = -> { { ["orders", 0] => nil } } # no message is so new
+    assert_in_delta 7 * 86_400, 1000 - waits.since(spans, 1000.0).values.first, 30_000
+  end
+
   def test_numbers
     numbers = Pelton::Numbers
     assert_equal %w[– 0 42 1,234,567], [nil, 0, 42, 1_234_567].map { |one| numbers.whole(one) }

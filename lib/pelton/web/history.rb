@@ -6,6 +6,7 @@ require_relative "../runtime/clock"
 require_relative "../runtime/threads"
 require_relative "observation"
 require_relative "series"
+require_relative "waits"
 
 module Pelton
   class Web
@@ -22,11 +23,12 @@ module Pelton
       CHANGES = 200
       private_constant :LARGE, :COARSE, :CHANGES
 
-      # admin: returns the admin client. markers: finds lags that are none.
-      #: (?interval: Numeric, ?markers: Offsets::Markers?) { () -> Admin } -> void
-      def initialize(interval: INTERVAL, markers: nil, &admin)
+      # admin: returns the admin client. markers: finds lags that are none. waits: knows what came before it looked.
+      #: (?interval: Numeric, ?markers: Offsets::Markers?, ?waits: Waits?) { () -> Admin } -> void
+      def initialize(interval: INTERVAL, markers: nil, waits: nil, &admin)
         @admin = admin
         @markers = markers
+        @waits = waits
         @interval = interval
         @lock = Mutex.new
         @looked = ConditionVariable.new
@@ -59,8 +61,7 @@ module Pelton
       #: (?String?) -> Array[[Float, String, String]]
       def changes(group = nil) = @lock.synchronize { @changes.select { |_, id,| group.nil? || id == group } }.reverse
 
-      # How long the oldest message waits that the group has not done, in seconds; nil: nothing waits, or unknown. An
-      # hour is the most that is known.
+      # How long the oldest message waits that the group has not done, in seconds; nil: nothing waits, or unknown.
       #: (Observation, String, ?[String, Integer]?) -> Float?
       def waiting(observation, group, place = nil)
         places = place ? [place] : observation.lags(group).select { |_, lag| lag.positive? }.keys
@@ -69,7 +70,7 @@ module Pelton
           next unless observation.lags(group).fetch(one, 0).positive?
 
           since = series(:end, one).above(commit)
-          observation.at - since if since
+          observation.at - @before.fetch([one, commit], since) if since
         end.max
       end
 
@@ -79,6 +80,7 @@ module Pelton
         found = Observation.take(@admin.call, timeout: TIMEOUT)
         found = without_markers(found) if @markers
         @lock.synchronize { remember(found) }
+        @before = @waits.since(long_ago(found), found.at).dup if @waits
         longest = found.groups.keys.filter_map { |id| waiting(found, id) }.max || 0
         @lock.synchronize do
           add(found, 0, longest, :wait)
@@ -109,11 +111,24 @@ module Pelton
         none.empty? ? now : now.without(none)
       end
 
+      # {[["orders", 0], commit] => time of the first look that is known}: what already waited then.
+      def long_ago(found)
+        spans = found.groups.keys.flat_map do |id|
+          found.lags(id).filter_map { |place, lag| [place, found.commits.dig(id, place)] if lag.positive? }
+        end
+        spans.uniq.filter_map do |place, commit|
+          ends = series(:end, place)
+          [[place, commit], ends.begin] if ends.above(commit) == ends.begin
+        end.to_h
+      end
+
       def reset
         @pid = Process.pid
         @thread = @stop = @observation = @error = nil
         @asked_at = Clock.now
         @series = {}
+        # {[["orders", 0], commit] => since when its message waits}, if that was before the first look.
+        @before = {}
         @changes = []
       end
 
