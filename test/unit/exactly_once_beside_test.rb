@@ -51,6 +51,30 @@ class ExactlyOnceBesideTest < Minitest::Test
                  "reasons of the errors, offsets sent, offsets marked"
   end
 
+  # Such a fiber never ends its transaction. All later marks of the thread were refused.
+  def test_a_dropped_fibers_transaction_does_not_refuse_marks_of_later_jobs
+    dropped = nil
+    consume(0) do |one|
+      next assert one.mark_as_consumed(one.messages.first) if dropped
+
+      dropped = Fiber.new { one.transaction { one.mark_as_consumed(one.messages.first) && Fiber.yield } }
+      dropped.resume
+      assert_raises(Pelton::TransactionError) { one.mark_as_consumed(one.messages.first) }
+    end
+    coordinator.receive(batch(1))
+    work until idle?
+    assert_equal [[:assigned, [0], [1]], [], 2], [@log, errors, marked.last]
+  end
+
+  def test_marks_in_a_transaction_of_a_topic_with_order_per_key_are_refused
+    consume(0, concurrency: 2, retries: 0, then: :skip) do |one|
+      one.transaction { one.mark_as_consumed(one.messages.first) }
+    end
+    assert_equal ["topic orders: concurrency = 2: marks in a transaction need the order of the partition"],
+                 errors.map(&:message)
+    assert_empty @ownership.sent
+  end
+
   def test_another_threads_transaction_took_the_jobs_marks
     other = transactional("other")
     consume(0, backoff: 1..1) do |one|

@@ -113,6 +113,22 @@ class InboxTest < Minitest::Test
     ids.each { |id| assert_match(%r{\Aorders/[a-z0-9]+\z}, id) }
   end
 
+  def test_a_server_forgets_old_messages_each_hour_until_it_stops
+    app = Object.new
+    started = nil
+    app.define_singleton_method(:background) { |*facts, **options, &work| started = [facts, options, work] }
+    Pelton::Inbox.prune_with_server(app: app, older_than: 60)
+    2.times { |offset| once(place(offset: offset)) }
+    row = Pelton::Inbox::Row
+    row.order(:id).first.update!(created_at: Time.now.utc - 61)
+    waits = []
+    stop = Object.new
+    stop.define_singleton_method(:wait) { |seconds| (waits << [seconds, row.count]).size > 2 }
+    started.last.call(stop)
+    assert_equal [{ restart: true }, [3600] * 3], [started[1], waits.map(&:first)]
+    assert_equal [2, 1, 1], waits.map(&:last)
+  end
+
   def test_a_block_is_needed
     error = assert_raises(Pelton::ConfigError) { Pelton::Inbox.processed_once(place, group: "billing") }
     assert_equal "processed_once", error.key

@@ -219,6 +219,42 @@ class IteratorTest < Minitest::Test
     assert_same leader, assert_raises(Pelton::KafkaError) { follow(reader, "b", last: 0, timeout: 0.01) }
   end
 
+  NO_GROUP = Pelton::KafkaError.new(30, :GROUP_AUTHORIZATION_FAILED, "no")
+
+  def reading(*events, **options) = follow(Reader.new(*events), "b", last: 0, from: :end, **options)
+
+  # Without a group, nothing is committed.
+  def test_errors_that_librdkafka_repairs_or_that_concern_only_a_group_end_no_reading
+    away = Pelton::KafkaError.new(-195, :_TRANSPORT, "away", false, true)
+    events = [away, NO_GROUP].map { |error| [:error, error, "b", 0] }
+    assert_equal [[0, 60]], reading(*events, batch("b", 0, 60))
+    assert_equal [away, NO_GROUP], @published
+  end
+
+  def test_other_errors_end_the_reading
+    fatal = Pelton::KafkaError.new(-150, :_FATAL, "fenced", true, true)
+    forbidden = Pelton::KafkaError.new(29, :TOPIC_AUTHORIZATION_FAILED, "no")
+    { fatal => {}, forbidden => {}, NO_GROUP => { group: "g" } }.each do |error, options|
+      assert_same error, assert_raises(Pelton::KafkaError) { reading([:error, error, "b", 0], **options) }
+    end
+    assert_raises(Pelton::ClosedError) { reading([:closed]) }
+  end
+
+  # Kafka takes commits of a client that is no member only while the group has none. The next reading begins there.
+  def test_commit_that_kafka_refuses_is_an_error_that_says_what_to_do
+    reader = Reader.new(batch("b", 0, 58, 59))
+    marks = []
+    reader.define_singleton_method(:mark) { |*place| marks << place }
+    reader.define_singleton_method(:pause) { |_| nil }
+    answers = [true, false]
+    reader.define_singleton_method(:commit) { |_| answers.shift }
+    assert_equal [[0, 58], [0, 59]], follow(reader, "b", last: nil, from: 58, group: "g", follow: false)
+    assert_equal [["b", 0, 59], ["b", 0, 60]], marks.map { |place| place.first(3) }
+    reader.instance_variable_set(:@events, [batch("b", 0, 59)])
+    error = assert_raises(Pelton::ConfigError) { follow(reader, "b", last: nil, from: 59, group: "g", follow: false) }
+    assert_equal "group = \"g\": has members now: stop them (for example a server) before you commit", error.message
+  end
+
   def test_unanswered_question_says_what_the_client_reported_best_a_refusal
     timeout = Pelton::KafkaError.new(-185, :_TIMED_OUT, "Local: Timed out", false, true)
     down = [:error, Pelton::KafkaError.new(-187, :_ALL_BROKERS_DOWN, "1/1 brokers are down", false, true), nil, nil]

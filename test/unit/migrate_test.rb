@@ -62,6 +62,16 @@ class MigrateTest < Minitest::Test
     assert_includes draft, "config.group_id = \"g\""
   end
 
+  # Only a Rails app has ActiveSupport when the draft is loaded.
+  def test_methods_of_activesupport_are_kept_in_a_rails_app_only
+    write("karafka.rb", "class A < Karafka::App\n  setup { |config| config.max_messages = 2.kilobytes }\nend\n")
+    assert_equal 0, migrate, @err.string
+    assert_includes @out.string, "it calls `2.kilobytes` of ActiveSupport"
+    write("config/application.rb", "")
+    assert_equal 0, migrate, @err.string
+    refute_includes @out.string, "ActiveSupport"
+  end
+
   def test_a_syntax_error_names_file_and_line_and_the_other_files_are_read
     write("karafka.rb", format(APP, "g"))
     write("app/a_consumer.rb", "class AConsumer\n  def consume\n    x = = 1\n  end\nend\n")

@@ -237,22 +237,6 @@ class OutboxTest < Minitest::Test
     Pelton::Producer.singleton_class.remove_method(:new) if closed
   end
 
-  # --- the lock of PostgreSQL ---
-
-  # The connection goes back to the pool, and its session would have the lock for good.
-  def test_an_advisory_lock_whose_listen_fails_ends_with_its_session
-    connection = Class.new do
-      attr_reader :ended
-
-      def select_value(*) = true
-      def execute(*) = raise(ActiveRecord::StatementInvalid, "no LISTEN")
-      def disconnect! = @ended = true
-    end.new
-
-    assert_raises(ActiveRecord::StatementInvalid) { Pelton::Outbox::Locks::Postgres.new(connection).acquire }
-    assert connection.ended
-  end
-
   # --- the lock of a database without advisory locks ---
 
   def test_one_lease_at_a_time

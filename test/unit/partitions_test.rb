@@ -3,9 +3,12 @@
 require_relative "../test_helper"
 require "pelton/producer/partitions"
 require "pelton/runtime/threads"
+require "support/forked_child"
 
 # How long what is known of a topic's partitions counts.
 class PartitionsTest < Minitest::Test
+  include ForkedChild
+
   MISSING = Pelton::KafkaError.new(3, :UNKNOWN_TOPIC_OR_PART, "Broker: Unknown topic or partition")
   SILENCE = Pelton::WaitTimeout.new("partition count of a", nil, 1)
 
@@ -120,5 +123,17 @@ class PartitionsTest < Minitest::Test
     Pelton::Threads.join([thread])
     gate << 3
     assert_equal 3, partitions.count("slow", 60)
+  end
+
+  # The child has no thread that will be answered.
+  def test_a_child_asks_by_itself_what_its_parent_asks_at_the_moment_of_the_fork
+    gate = Thread::Queue.new
+    @answer = Class.new { define_method(:is_a?) { |_| gate.pop && false } }.new
+    asking = Pelton::Threads.start("test") { count }
+    Thread.pass until gate.num_waiting == 1
+    assert_equal "3\n", in_child { (@answer = 3) && count }
+    gate << true
+    Pelton::Threads.join([asking])
+    assert_equal 1, @asked.size
   end
 end

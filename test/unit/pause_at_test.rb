@@ -69,4 +69,18 @@ class PauseAtTest < Minitest::Test
     2.times { work }
     assert_equal [[1, 7]], @ownership.marks
   end
+
+  # The next mark commits it, and until then a restart repeats messages.
+  def test_a_seek_whose_commit_fails_took_place_and_is_reported
+    coordinator.receive(batch(0))
+    error = Pelton::KafkaError.new(-185, :_TIMED_OUT, "late")
+    @ownership.define_singleton_method(:commit_offset) { |*| raise error }
+    answers = []
+    script { |one| answers << one.seek(9) if one.messages.first.offset.zero? }
+    2.times { work }
+    coordinator.receive(batch(9))
+    work
+    assert_equal [[true], [:assigned, [0], [9]], [10, 7]], [answers, @log, @ownership.marks.last]
+    assert_equal [[:failed, error, { group: "g", topic: "orders", partition: 0 }]], @owner.named(:failed)
+  end
 end

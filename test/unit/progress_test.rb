@@ -54,6 +54,19 @@ class ProgressTest < Minitest::Test
     assert_equal 1, @ownership.unmarks, "it is another's"
   end
 
+  # They happen on the listener's thread, which serves all partitions.
+  def test_refused_marks_commits_and_withdrawals_are_reported_and_not_raised
+    error = Pelton::KafkaError.new(-172, :_STATE, "not assigned")
+    @progress.store([1, 7])
+    @ownership.error = error
+    %i[unmark commit_offset_async].each { |name| @ownership.define_singleton_method(name) { |*| raise error } }
+    refute @progress.store([2, 7])
+    @progress.committed(3, 7)
+    @progress.start_over(0)
+    assert_equal [error] * 3, @errors
+    assert_equal [3, 7], @progress.stored
+  end
+
   # After a long call, or a process that was stopped, missed ticks once came in a burst.
   def test_missed_ticks_are_one_tick
     control = Pelton::Consuming::PartitionState.new(10)

@@ -37,7 +37,7 @@ class SchedulePartitionTest < Minitest::Test
   end
 
   def entry(id, payload, **more)
-    Pelton::Schedule::ScheduledMessage.new(id: id, at_ms: 1, topic: "mails", payload: payload, place: 2, **more)
+    Pelton::Schedule::ScheduledMessage.new(**{ id: id, at_ms: 1, topic: "mails", payload: payload, place: 2, **more })
   end
 
   # Records of the log, in order.
@@ -111,6 +111,51 @@ class SchedulePartitionTest < Minitest::Test
     assert_equal ["due", nil], written
     assert_match(/a\b.*mails.*TOPIC_AUTHORIZATION_FAILED.*60/, errors.join)
     assert_operator @partition.next_at, :>, Pelton::Clock.wall * 1000, "it is tried again"
+  end
+
+  def test_a_message_that_its_topic_cannot_have_waits_and_stops_no_other
+    errors = []
+    @bus.subscribe("error.occurred") { |event| errors << event[:error].message }
+    missing = Pelton::DeliveryError.new(3, :UNKNOWN_TOPIC_OR_PART, "no such topic", false, false, "gone")
+    @native.producers.each { |one| one.on_count = ->(topic) { topic == "gone" ? missing : 4 } }
+    read(entry("a", "1", topic: "gone").record("sched"), entry("b", "2", partition: 4).record("sched"),
+         entry("c", "3", partition: 3).record("sched"))
+    assert_equal ["3", nil], written
+    assert_match(/a\b.*no such topic/, errors[0])
+    assert_match(/b\b.*it is for partition 4, and mails has 4/, errors[1])
+    assert_operator @partition.next_at, :>, Pelton::Clock.wall * 1000, "they are tried again"
+  end
+
+  # Its delivery says only that the message was dropped with the transaction.
+  def test_a_message_whose_commit_is_refused_waits_with_the_reason_of_the_commit
+    errors = []
+    @bus.subscribe("error.occurred") { |event| errors << event[:error].message }
+    dropped = Pelton::DeliveryError.new(-152, :_PURGE_QUEUE, "purged", false, false, "mails")
+    @native.producers.each do |one|
+      one.on_send = ->(_, delivery) { delivery.define_singleton_method(:wait) { |**| raise dropped } }
+      one.on_step = ->(name, _) { raise REFUSALS["huge"] if name == :commit }
+    end
+    read(add("late"))
+    assert_empty written
+    assert_match(/a\b.*MSG_SIZE_TOO_LARGE/, errors.join)
+    assert_operator @partition.next_at, :>, Pelton::Clock.wall * 1000
+  end
+
+  # Somebody wrote to the topic of the schedule.
+  def test_a_record_that_is_no_entry_is_reported_with_its_place_and_stops_no_other
+    errors = []
+    @bus.subscribe("error.occurred") { |event| errors << [event[:error].id, event[:error].message] }
+    read({ key: "a", payload: "x" }, add("due", "c"))
+    assert_equal [["due", nil], ["a"]], [written, errors.map(&:first)]
+    assert_includes errors[0][1], "sched/2 offset 0"
+  end
+
+  def test_a_partition_whose_end_is_unknown_leaves_no_producer_open
+    error = Pelton::KafkaError.new(-185, :_TIMED_OUT, "late")
+    assert_same error, (assert_raises(Pelton::KafkaError) do
+      Pelton::Schedule::Partition.new("sched", 3, @config, bus: @bus, native: @module) { raise error }
+    end)
+    assert_equal [true, false], @native.producers.map(&:connected?)
   end
 
   def test_a_record_that_is_refused_is_reported_and_stops_no_other

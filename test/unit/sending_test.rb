@@ -180,7 +180,9 @@ class SendingTest < Minitest::Test
   def test_flush_pending_and_close_reach_the_clients_of_variants
     @producer.with(message_timeout: 1.5).produce_async(topic: "a", payload: "1")
     @producer.produce_async(topic: "a", payload: "2")
-    assert_equal "1500", fake.config["message.timeout.ms"]
+    assert_equal ["1500", nil], fake.config.values_at("message.timeout.ms", "request.timeout.ms")
+    @producer.with(request_timeout: 2.5).produce_async(topic: "a", payload: "3")
+    assert_equal "2500", @native.producers.pop.config["request.timeout.ms"]
     @native.producers.each_with_index { |one, index| one.undelivered = index + 1 }
     refute @producer.flush(timeout: 1)
     assert_equal 3, @producer.pending

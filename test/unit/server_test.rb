@@ -45,6 +45,16 @@ class ServerTest < Minitest::Test
     assert_equal "app.stopped", names.last
   end
 
+  def test_a_refused_mark_is_published_with_its_place
+    start
+    subscription.define_singleton_method(:mark) { |*| raise Pelton::KafkaError.new(-172, :_STATE, "not assigned") }
+    produce(1)
+    subscription.assign_now(["orders", 0])
+    found = event("error.occurred")
+    assert_equal [:_STATE, "mark", "g", "orders", 0],
+                 [found[:error].name, *found.payload.values_at(:source, :group, :topic, :partition)]
+  end
+
   def test_groups_and_topics_are_lists
     app.routes { topic "orders", to: "Unknown" }
     { groups: "g", topics: [:orders] }.each do |name, bad|
@@ -127,12 +137,13 @@ class ServerTest < Minitest::Test
 
   def test_stop_waits_for_running_jobs
     produce(2)
-    start
+    server = start
     block_jobs
     subscription.assign_now(["orders", 0])
     @begun.pop
     stopper = Pelton::Threads.start("test") { @log << [:stopped, app.stop] }
     event("app.stopping")
+    eventually { server.instance_variable_get(:@listeners).all? { |one| one.instance_variable_get(:@closing).stop_at } }
     produce(5)
     assert_empty @log
     @gate.close

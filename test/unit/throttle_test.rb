@@ -130,6 +130,23 @@ class ThrottleTest < Minitest::Test
     end
   end
 
+  # So a million of them take no million entries. None begins early by that.
+  def test_messages_that_begin_within_a_thousandth_of_the_window_leave_it_together
+    step = Step.new(3, 10, clock: @monitor)
+    [100.0, 100.009, 100.011].each do |now|
+      @monitor.now = now
+      assert_predicate step, :begin?
+    end
+    { 110.0 => 0.009, 110.008 => 0.001 }.each do |now, left|
+      @monitor.now = now
+      assert_in_delta left, step.room(batch(*0..5)), 1e-6
+    end
+    { 110.01 => 2, 110.012 => 3 }.each do |now, room|
+      @monitor.now = now
+      assert_equal room, step.room(batch(*0..5)).size
+    end
+  end
+
   # All of it is there for whoever is next: nobody is told to wait for what did not begin.
   def test_messages_that_did_not_start_leave_the_throttle_at_once
     step = Step.new(5, 60, clock: @monitor)

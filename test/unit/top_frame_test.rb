@@ -66,6 +66,12 @@ class TopFrameTest < Minitest::Test
     assert_equal [[], [], 0], [data[:jobs], data[:partitions], data[:groups].first[:processes]]
   end
 
+  # Clocks of two machines differ.
+  def test_a_job_that_just_began_has_its_tenths_of_a_second_and_never_less_than_none
+    running = [0.4, -5].map { |seconds| { **JOB, since: NOW - seconds } }
+    assert_equal [0.4, 0], (frame(report(running: running)).to_h[:jobs].map { |job| job[:seconds] })
+  end
+
   def test_another_group_is_left_out
     other = report(pid: 2, groups: %w[billing audit], running: [{ **JOB, group: "audit" }], errors: [],
                    rates: { in: { "billing" => 1, "audit" => 4 }, out: 0, errors: 0 }, partitions: {})
