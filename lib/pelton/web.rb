@@ -157,11 +157,11 @@ module Pelton
     end
 
     def asset(request)
-      path = request.path.delete_prefix("/assets/")
-      file = File.join(ASSETS, path)
-      return unless request.path.start_with?("/assets/") && Dir.children(ASSETS).include?(path)
+      name = request.path.delete_prefix("/assets/")
+      return unless request.path.start_with?("/assets/") && Dir.children(ASSETS).include?(name)
 
-      [200, { "content-type" => TYPES.fetch(File.extname(path)), "cache-control" => "max-age=300" }, File.read(file)]
+      [200, { "content-type" => TYPES.fetch(File.extname(name)), "cache-control" => "max-age=300" },
+       File.read(File.join(ASSETS, name))]
     end
 
     def page(request)

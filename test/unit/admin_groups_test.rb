@@ -43,6 +43,13 @@ class AdminGroupsTest < Minitest::Test
     assert_empty @admin.groups
   end
 
+  def test_a_group_without_a_name_does_not_hide_the_others
+    @kafka.commits[""] = { ["orders", 0] => [5, ""] }
+    assert_equal ["billing"], @admin.describe_groups.keys
+    @kafka.commits.delete("billing")
+    assert_empty @admin.describe_groups
+  end
+
   def test_errors_of_groups
     failed = Pelton::KafkaError.new(30, :GROUP_AUTHORIZATION_FAILED, "Broker: Group authorization failed")
     @answers[:groups] = [[], [failed]]

@@ -225,12 +225,13 @@ class TracingExportTest < Minitest::Test
   def test_an_endpoint_posts_json_and_says_what_went_wrong
     requests = Thread::Queue.new
     answers = ["200 OK", "429 Too Many Requests\r\nRetry-After: 7", "503 Away\r\nRetry-After: 86400", "400 Bad Request",
-               "204 No Content"]
+               "204 No Content", "503 Away\r\nRetry-After: Sun, 29 Nov 2026 08:00:00 GMT"]
     server = TCPServer.new("127.0.0.1", 0)
     thread = Thread.new { serve(server, answers, requests) }
     endpoint = Tracing::Endpoint.new("http://user:secret@127.0.0.1:#{server.addr[1]}", headers: { "api-key" => "k" })
-    problems = Array.new(5) { endpoint.post("{}") }
-    assert_equal [nil, [true, 7], [true, 30], [false, nil], nil], problems.map { |one| one && [one.again, one.after] }
+    problems = Array.new(6) { endpoint.post("{}") }
+    assert_equal [nil, [true, 7], [true, 30], [false, nil], nil, [true, nil]],
+                 problems.map { |one| one && [one.again, one.after] }
     assert_match(%r{\Ahttp://127.0.0.1:\d+/v1/traces answered 400 Bad Request\z}, problems[3].text)
     thread.join
     head = requests.pop
@@ -243,8 +244,23 @@ class TracingExportTest < Minitest::Test
     assert_match(/does not answer/, problem.text)
     refute_match(/secret/, problem.text)
   ensure
-    endpoint&.close
-    server&.close
+    [endpoint, server].compact.each(&:close)
+  end
+
+  def test_spans_that_a_collector_refuses_in_an_answer_of_success_are_counted
+    bodies = ['"2"', 3, '"0"'].map { |n| %({"partialSuccess":{"rejectedSpans":#{n},"errorMessage":"a\\nb"}}) }
+    bodies.push("{}", '{"partialSuccess":null}', "[1]", "\n\x05\b\x02\xFF".b)
+    server = TCPServer.new("127.0.0.1", 0)
+    Thread.new { serve(server, bodies.map { |body| "200 OK\r\n\r\n#{body}" }, Thread::Queue.new) }
+    endpoint = Tracing::Endpoint.new("http://127.0.0.1:#{server.addr[1]}")
+    problems = bodies.map { endpoint.post("{}") }
+    assert_equal [2, 3, *[nil] * 5], problems.map { |one| one&.rejected }
+    assert_match(%r{:\d+/v1/traces refused them: a\\nb\z}, problems.first.text)
+    exporter(Collector.new(problems.first))
+    %w[a b c].each { |name| @exporter.push(span(name)) }
+    assert_equal [true, 2], [@exporter.flush(10), @exporter.dropped]
+  ensure
+    [endpoint, server].compact.each(&:close)
   end
 
   def test_an_endpoint_is_asked_again_after_exactly_these_statuses
@@ -255,8 +271,7 @@ class TracingExportTest < Minitest::Test
     assert_equal [429, 502, 503, 504], (statuses.select { endpoint.post("{}").again })
     thread.join
   ensure
-    endpoint&.close
-    server&.close
+    [endpoint, server].compact.each(&:close)
   end
 
   def test_a_tracer_sends_its_spans_to_its_endpoint_with_what_names_the_service
@@ -369,8 +384,9 @@ class TracingExportTest < Minitest::Test
 
   def answer(socket, answer, requests = [])
     requests << socket.gets("\r\n\r\n")
+    head, body = answer.split("\r\n\r\n", 2)
     socket.read(2)
-    socket.write("HTTP/1.1 #{answer}\r\nContent-Length: 0\r\n\r\n")
+    socket.write("HTTP/1.1 #{head}\r\nContent-Length: #{body.to_s.bytesize}\r\n\r\n#{body}")
     socket
   end
 

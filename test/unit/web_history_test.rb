@@ -89,6 +89,16 @@ class WebHistoryTest < Minitest::Test
     assert_nil kept.waiting(observation(20, 150, 150), "billing")
   end
 
+  def test_a_group_that_is_gone_for_an_hour_is_forgotten
+    kept = history([0, 100, 50], [10, 110, 60])
+    kept.send(:remember, Web::Observation.new(cluster: nil, topics: {}, ends: {}, groups: {}, commits: {}, at: 3000.0))
+    refute_empty kept.series(:lag, "billing")
+    kept.send(:remember, Web::Observation.new(cluster: nil, topics: {}, ends: {}, groups: {}, commits: {}, at: 3620.0))
+    left = kept.instance_variable_get(:@series).keys
+    assert_empty left.reject { |words| words.size == 1 }, "series of the group and the topic"
+    refute_empty left
+  end
+
   # Kafka's answer for a partition with these messages: {offset => seconds since 1970}.
   def asked_times(messages, asked = [])
     Web::Waits.new do |times|

@@ -136,6 +136,15 @@ class WebTest < Minitest::Test
     assert_equal ["forever", "–"], [kept.call(retention_ms: "-1", cleanup_policy: "delete"), kept.call]
   end
 
+  def test_odd_paths_are_not_found_and_lead_to_no_other_site
+    ["//example.com/x", "/assets/\0", "/assets/../web.rb", "/\0", "/groups\xFF"].each do |path|
+      answer = get(path)
+      assert_equal 404, answer.status, path.inspect
+      refute_match(%r{(?:href|src|action)="//}, answer.body)
+    end
+    assert_empty @reported
+  end
+
   def test_an_unknown_page_group_or_topic_is_404
     orders
     answers = [get("/nothing"), get("/group", { id: "<b>" }), get("/topic", { name: "x" }), get("/assets/../web.rb")]

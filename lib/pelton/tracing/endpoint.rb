@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "json"
 require "uri"
 require_relative "../errors"
 require_relative "../logging/printable"
@@ -9,7 +10,8 @@ module Pelton
     # The URL to which spans are posted. Keeps its connection. One thread uses it. A forked child opens its own one.
     class Endpoint
       # Why a request failed. again: it may succeed later; after: in this many seconds, as the collector says, or nil.
-      Problem = Struct.new(:text, :again, :after)
+      # rejected: so many spans, if the collector has the others.
+      Problem = Struct.new(:text, :again, :after, :rejected)
       # Statuses after which the collector asks for another attempt.
       PASSING = [429, 502, 503, 504].freeze
       # The longest pause that a collector may ask for, in seconds.
@@ -31,10 +33,10 @@ module Pelton
       def post(body)
         answer = connection.post(@uri.request_uri, body, @headers)
         code = answer.code.to_i
-        return if code.between?(200, 299)
+        return rejection(answer.body.to_s) if code.between?(200, 299)
 
         Problem.new("#{self} answered #{code} #{Printable.line(answer.message.to_s)}", PASSING.include?(code),
-                    answer["Retry-After"]&.to_i&.clamp(0, LONGEST_PAUSE))
+                    answer["Retry-After"].to_s[/\A\d+\z/]&.to_i&.clamp(0, LONGEST_PAUSE))
       rescue SystemCallError, SocketError, IOError, Timeout::Error, OpenSSL::OpenSSLError, Zlib::Error,
              Net::ProtocolError, Net::HTTPBadResponse, Net::HTTPHeaderSyntaxError => e
         close
@@ -70,6 +72,17 @@ module Pelton
         @http = http.start
         @pid = Process.pid
         @http
+      end
+
+      # nil: the collector took all spans. It may refuse some, for good, in an answer of success.
+      def rejection(body)
+        case JSON.parse(body, symbolize_names: true)
+        in { partialSuccess: { rejectedSpans: String | Integer => count } => answer } if count.to_i.positive?
+          Problem.new("#{self} refused them: #{Printable.line(answer[:errorMessage], 500)}", false, nil, count.to_i)
+        else nil
+        end
+      rescue JSON::ParserError, EncodingError
+        nil # as an empty answer
       end
 
       # Shows neither the URL nor the cause, which contains it: it may have a password.

@@ -169,7 +169,9 @@ module Pelton
         attempt = 0
         until (problem = @endpoint.post(body)).nil?
           attempt += 1
-          return locked { drop(spans.size, problem.text) } if !problem.again || attempt == ATTEMPTS || @closed
+          if !problem.again || attempt == ATTEMPTS || @closed
+            return locked { drop(problem.rejected || spans.size, problem.text) }
+          end
 
           pause(problem.after || @backoff.delay(attempt))
         end

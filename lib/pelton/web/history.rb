@@ -156,8 +156,12 @@ module Pelton
         end
         add(now, 0, now.groups.keys.sum { |id| now.lag(id).to_i }, :lag)
         note_changes(before, now) if before
+        forget(now)
         @observation = now
       end
+
+      # Groups and topics that are gone.
+      def forget(now) = @series.delete_if { |_, one| one.end < now.at - Series::SPAN }
 
       def rates(before, now)
         seconds = [now.at - before.at, 0.001].max

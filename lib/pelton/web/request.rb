@@ -26,9 +26,9 @@ module Pelton
       # Where the dashboard is mounted: "" or "/kafka".
       #: () -> String
       def base = @env["SCRIPT_NAME"].to_s
-      # "/groups"
+      # "/groups". With one slash: a link to //example.com would lead to another site.
       #: () -> String
-      def path = @env["PATH_INFO"].to_s.then { |path| path.empty? ? "/" : path }
+      def path = @env["PATH_INFO"].to_s.scrub.sub(%r{\A/*}, "/")
       # The same page again, for a link.
       #: () -> String
       def here = "#{base}#{path}#{"?#{query}" unless query.empty?}"

@@ -50,6 +50,10 @@ module Pelton
       #: () -> Float?
       def begin = @times.first
 
+      # The time of the newest value; nil: there is none.
+      #: () -> Float?
+      def end = @times.last
+
       # The largest value; nil: there is none.
       #: () -> Numeric?
       def max = @values.max
