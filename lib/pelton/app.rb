@@ -233,8 +233,8 @@ module Pelton
     #   native_threads    native threads by name; nil without /proc
     #   descriptors       open descriptors; nil without /proc
     #   memory            bytes: `budget` (config.memory), `resident` (the whole process), and the parts: `fetched`
-    #                     (waits in librdkafka's queues) and `producers` (waits to be sent), both estimated, `batches`
-    #                     (given to consumers), `retained` (held by message objects until Ruby collects them), `decoded`
+    #                     (waits in librdkafka's queues, estimated), `batches` (given to consumers), `retained` (held
+    #                     by message objects until Ruby collects them), `decoded`, `producers` (waits to be sent)
     #   consumers         consumer objects per partition
     #   consumer_threads  threads that consumers started, per partition
     #   lags              messages per partition that are not done, up to the end that the last fetch reported

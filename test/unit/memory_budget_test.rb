@@ -35,12 +35,9 @@ class MemoryBudgetTest < Minitest::Test
     assert_equal({ "queued.max.messages.kbytes" => 2048 }, budget(256 * MB).subscription)
   end
 
-  def test_producers_divide_their_part
+  def test_a_producer_may_take_the_part_of_all
     assert_equal({ "queue.buffering.max.kbytes" => 131_072 }, budget(nil).producer)
-    assert_equal({ "queue.buffering.max.kbytes" => 16_384, "queue.buffering.max.messages" => 65_536 },
-                 budget(256 * MB).producer)
-    assert_equal 4096, budget(256 * MB).producer(4).fetch("queue.buffering.max.kbytes")
-    assert_equal 1024, budget(256 * MB).producer(100).fetch("queue.buffering.max.kbytes")
+    assert_equal({ "queue.buffering.max.kbytes" => 16_384 }, budget(256 * MB).producer)
   end
 
   def test_a_huge_budget_does_not_ask_for_a_queue_that_librdkafka_refuses
@@ -55,7 +52,7 @@ class MemoryBudgetTest < Minitest::Test
     producer.produce_async(topic: "a", payload: "x")
     options = @native.producers.last.config
     assert_equal "9999", options["queue.buffering.max.kbytes"]
-    refute options.key?("queue.buffering.max.messages")
+    assert_equal [8 * MB, 4 * MB, 8 * MB], @native.memory_limits
     subscription = Pelton::Subscription.new(@config, group_id: "g", native: @native.to_module)
     assert_equal "8888", @native.subscriptions.last.config["queued.max.messages.kbytes"]
   ensure
@@ -67,9 +64,9 @@ class MemoryBudgetTest < Minitest::Test
     native = @native.to_module
     @config.memory = "64MB"
     Pelton::MemoryBudget.apply(@config, native)
-    assert_equal [[16 * MB, 8 * MB], 16 * MB], [@native.memory_limits, @native.decoding_memory]
+    assert_equal [[16 * MB, 8 * MB, 16 * MB], 16 * MB], [@native.memory_limits, @native.decoding_memory]
     Pelton::MemoryBudget.apply(Pelton::Config.new, native)
-    assert_equal [16 * MB, 8 * MB], @native.memory_limits
+    assert_equal [16 * MB, 8 * MB, 16 * MB], @native.memory_limits
     @config.decoding_memory = "5MB"
     Pelton::MemoryBudget.apply(@config, native)
     assert_equal 5 * MB, @native.decoding_memory

@@ -91,6 +91,7 @@ class OauthTest < Minitest::Test
     native = @native
     name = nil
     slow = Module.new do
+      extend Fakes::Limits
       define_singleton_method(:next_token_requests) { |timeout| native.next_token_requests(timeout) }
       const_set(:Poller, native.const(:Poller))
       const_set(:Producer, Fakes::Native::Opener.new(native.producers, lambda do |*arguments|
@@ -179,6 +180,7 @@ class OauthTest < Minitest::Test
 
   def test_a_client_that_cannot_open_leaves_nothing
     failing = Module.new do
+      extend Fakes::Limits
       define_singleton_method(:next_token_requests) { |_| [Thread::Queue.new.pop] }
       const_set(:Poller, Fakes::Native.new.const(:Poller))
       const_set(:Producer, Class.new { define_singleton_method(:new) { |*| raise Pelton::ConfigError, "acks" } })

@@ -1,5 +1,6 @@
 //! The memory that trees decoded ahead may take in this process. A tree that does not fit is decoded when a caller asks
-//! for it. And what messages take that Ruby's objects keep: `rd/fetching.rs` bounds the others.
+//! for it. The same for messages that producers queue, and for those that Ruby's objects keep. `rd/fetching.rs` bounds
+//! what is fetched.
 
 use crate::rd::{Origin, PerProcess, fetching};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -119,6 +120,68 @@ impl Drop for Copied {
     fn drop(&mut self) {
         if !self.origin.is_foreign() {
             COPIED.get_or_init(AtomicUsize::default).fetch_sub(self.bytes, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What all producers of the process may queue, in bytes.
+static QUEUE_LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
+static QUEUED: PerProcess<AtomicUsize> = PerProcess::new();
+/// What each producer may queue, whatever the others do. So its own reports make room for it.
+const LEAST_QUEUE: usize = 1 << 20;
+/// What librdkafka needs for a message beside its payload and key, about.
+const QUEUE_ENTRY: usize = 256;
+
+/// Sets the limit, in bytes.
+pub fn limit_queued(bytes: usize) {
+    QUEUE_LIMIT.store(bytes, Ordering::Relaxed);
+}
+
+/// Bytes of messages that producers queue.
+pub fn queued() -> usize {
+    QUEUED.get_or_init(AtomicUsize::default).load(Ordering::Relaxed)
+}
+
+/// What a producer's messages take, from the call that sends them until their report.
+pub struct Queued {
+    bytes: AtomicUsize,
+    origin: Origin,
+}
+
+impl Default for Queued {
+    fn default() -> Self {
+        Self { bytes: AtomicUsize::new(0), origin: Origin::here() }
+    }
+}
+
+impl Queued {
+    /// Adds a message with so many bytes of payload and key. Returns false, and adds nothing, if there is no room.
+    pub fn add(&self, bytes: usize) -> bool {
+        let bytes = bytes + QUEUE_ENTRY;
+        let own = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let all = QUEUED.get_or_init(AtomicUsize::default).fetch_add(bytes, Ordering::Relaxed);
+        let fits = own < LEAST_QUEUE || all < QUEUE_LIMIT.load(Ordering::Relaxed);
+        if !fits {
+            self.free(bytes);
+        }
+        fits
+    }
+
+    /// So many of them, with so many bytes of payload and key together, are reported.
+    pub fn remove(&self, count: usize, bytes: usize) {
+        self.free(bytes + count * QUEUE_ENTRY);
+    }
+
+    fn free(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        QUEUED.get_or_init(AtomicUsize::default).fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        if !self.origin.is_foreign() {
+            self.free(self.bytes.load(Ordering::Relaxed));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! A producer: enqueues without blocking, resolves its deliveries on the event thread.
 
+use crate::budget::Queued;
 use crate::closing::{CALLS_WAIT, Closing};
 use crate::delivery::Slabs;
 use crate::error::{Error, KafkaError};
@@ -13,7 +14,7 @@ use crate::rd::{Client, Headers, Origin, Queue, Token, Topic, codes};
 use crate::send_times::SendTimes;
 use crate::wait::{self, Outcome, Parker, Waiters};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, Weak};
 use std::time::{Duration, Instant};
 
@@ -84,8 +85,8 @@ pub struct Producer {
     opening: Mutex<()>,
     /// Messages accepted by librdkafka; written by producing threads.
     sent: AtomicU64,
-    /// About how many bytes a message has that was accepted.
-    size: AtomicUsize,
+    /// What the accepted messages take until they are reported.
+    queued: Queued,
     /// Reported messages. Each is counted before its waiters wake. Written by the event thread.
     settled: AtomicU64,
     /// Messages reported whose failures are counted and whose room in the queue is free again; written by the event
@@ -131,7 +132,7 @@ impl Producer {
                 disconnected: AtomicBool::new(false),
                 idle: Idle::default(),
                 sent: AtomicU64::new(0),
-                size: AtomicUsize::new(0),
+                queued: Queued::default(),
                 settled: AtomicU64::new(0),
                 reported: AtomicU64::new(0),
                 progress: Waiters::default(),
@@ -220,11 +221,6 @@ impl Producer {
     pub fn pending(&self) -> u64 {
         let settled = self.settled.load(Ordering::SeqCst);
         self.sent.load(Ordering::SeqCst).saturating_sub(settled)
-    }
-
-    /// About how many bytes of payload these have.
-    fn queued(&self) -> usize {
-        self.pending() as usize * self.size.load(Ordering::Relaxed)
     }
 
     /// Why no message gets through at present, if librdkafka said so: the broker refuses connections, …

@@ -13,7 +13,6 @@ use pelton_core::events;
 use pelton_core::fallbacks;
 use pelton_core::metadata::{self, Metadata};
 use pelton_core::poller::Poller;
-use pelton_core::producer::exit;
 use pelton_core::rd::{self, ClientKind, fetching};
 use pelton_core::wait;
 use std::sync::Arc;
@@ -34,7 +33,7 @@ pub fn define(_: &Ruby, native: RModule) -> Result<(), Error> {
     native.define_singleton_method("decoding_memory=", function!(set_decoding_memory, 1))?;
     native.define_singleton_method("decoding_memory", function!(budget::taken, 0))?;
     native.define_singleton_method("decode_fallbacks", function!(decode_fallbacks, 0))?;
-    native.define_singleton_method("limit_memory", function!(limit_memory, 2))?;
+    native.define_singleton_method("limit_memory", function!(limit_memory, 3))?;
     native.define_singleton_method("memory", function!(memory, 0))?;
     native.define_singleton_method("allocator_memory", function!(allocator_memory, 0))?;
     native.define_singleton_method("next_token_requests", function!(next_token_requests, 1))?;
@@ -124,11 +123,12 @@ fn decode_fallbacks(ruby: &Ruby) -> RHash {
     ruby.hash_from_iter(fallbacks::counts().into_iter().map(|(topic, count)| (String::from(topic), count)))
 }
 
-/// Limits the bytes of messages that wait or are in batches, in the whole process, and of those that message objects
-/// keep before garbage is collected. nil: no limit.
-fn limit_memory(fetched: Option<usize>, retained: Option<usize>) {
+/// Limits the bytes of messages in the whole process: of those that wait or are in batches, of those that message objects
+/// keep before garbage is collected, and of those that producers queue. nil: no limit.
+fn limit_memory(fetched: Option<usize>, retained: Option<usize>, queued: Option<usize>) {
     fetching::configure(fetched.unwrap_or(usize::MAX));
     budget::limit_retained(retained.unwrap_or(usize::MAX));
+    budget::limit_queued(queued.unwrap_or(usize::MAX));
 }
 
 /// Bytes that this process holds.
@@ -138,7 +138,7 @@ fn memory(ruby: &Ruby) -> Result<RHash, Error> {
     parts.aset(ruby.to_symbol("batches"), fetching::batches())?;
     parts.aset(ruby.to_symbol("retained"), budget::retained())?;
     parts.aset(ruby.to_symbol("decoded"), budget::taken())?;
-    parts.aset(ruby.to_symbol("producers"), exit::queued())?;
+    parts.aset(ruby.to_symbol("producers"), budget::queued())?;
     Ok(parts)
 }
 

@@ -31,8 +31,8 @@ module Pelton
   end
 
   # The producer's queue stayed full for `queue_timeout`. The message was not taken.
-  # What to do: Produce more slowly, or raise `queue_timeout` or `queue.buffering.max.messages`. Of a batch, `delivery`
-  # says which messages were taken.
+  # What to do: Produce more slowly, or raise `queue_timeout`, `queue.buffering.max.messages` or `config.memory`. Of a
+  # batch, `delivery` says which messages were taken.
   #   QueueFullError.new("orders", 10.0)
   class QueueFullError < Error
     # delivery: of a batch, the handle whose `reports` say which messages were taken; nil for a single message.
@@ -45,7 +45,7 @@ module Pelton
       @delivery = delivery
       what = delivery ? "a part of the batch was not taken (see the error's delivery)" : "the message was not taken"
       super("the producer's queue stayed full for #{seconds || 0} s, #{what}: topic #{topic}. Produce more slowly, " \
-            "or raise queue.buffering.max.messages or queue.buffering.max.kbytes")
+            "or raise queue.buffering.max.messages, queue.buffering.max.kbytes or config.memory")
     end
   end
 

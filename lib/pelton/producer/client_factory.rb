@@ -13,8 +13,7 @@ module Pelton
     class ClientFactory
       REPORTS = %w[message.acknowledged message.purged].freeze
       NO_REPORTS = "a producer opened without reporting it; subscribe before the first producer opens"
-      QUEUE_SIZE = "queue.buffering.max.kbytes"
-      private_constant :REPORTS, :NO_REPORTS, :QUEUE_SIZE
+      private_constant :REPORTS, :NO_REPORTS
 
       # Options of librdkafka for this producer only.
       #: () -> Hash[String, untyped]
@@ -47,8 +46,7 @@ module Pelton
       # librdkafka's options for the client. With a bus, also decides whether its subscribers want statistics.
       #: (?Notifications?) -> Settings::KafkaOptions
       def options(bus = nil)
-        own = @config.kafka.key?(QUEUE_SIZE) || @kafka.key?(QUEUE_SIZE)
-        defaults = own ? DEFAULTS : { **DEFAULTS, **MemoryBudget.producer(@config, @producer) }
+        defaults = { **DEFAULTS, **MemoryBudget.new(@config).producer }
         options = @config.kafka_with(defaults, @kafka, bus: bus)
         return options unless options.key?("transactional.id")
 
@@ -82,6 +80,7 @@ module Pelton
       end
 
       def open_native(options, poller)
+        MemoryBudget.apply(@config, native)
         polling = poller.polling(@config.polling.max_time)
         client = Oauth.of(native).open(@name, @config.oauth, @bus, options) do
           native::Producer.new(@name, options, polling)

@@ -2,7 +2,6 @@
 
 require_relative "container"
 require_relative "resource_monitor"
-require_relative "weak_set"
 
 module Pelton
   # Divides config.memory among what Pelton keeps in a process: a quarter each for messages that are fetched, for
@@ -11,16 +10,11 @@ module Pelton
     # Of config.memory, if it is not set.
     MOST = 512 << 20
     LEAST = 32 << 20
-    # librdkafka's limits, where the budget allows them: kilobytes of a partition, messages of a producer.
+    # Kilobytes of a partition in librdkafka, where the budget allows them, and the most that a producer may have there.
     PARTITION = 16_384
-    QUEUE = 100_000
-    # Kilobytes that each producer gets, however many there are, and the most that librdkafka takes.
-    LEAST_QUEUE = 1024
     MOST_QUEUE = (2**31) - 1
 
     @lock = Mutex.new
-    # Producers that opened. Guarded by @lock.
-    @producers = WeakSet.new
     # The process's limit, and whether an app asked for it. Guarded by @lock.
     @total = @chosen = nil
 
@@ -31,20 +25,13 @@ module Pelton
         budget = new(config)
         @lock.synchronize do
           if config.memory || !@chosen
-            native.limit_memory(budget.fetched, budget.retained)
+            native.limit_memory(budget.fetched, budget.retained, budget.produced)
             native.decoding_memory = budget.decoded
             @total = budget.total
             @chosen ||= config.memory
           end
         end
         native.decoding_memory = config.decoding_memory if config.decoding_memory
-      end
-
-      # Options of a producer that opens as one more: it gets its part of what is left for all.
-      #: (Config, Producer) -> Hash[String, Integer]
-      def producer(config, producer)
-        count = @lock.synchronize { @producers.add(producer).to_a.count { |one| !one.closed? } }
-        new(config).producer(count)
       end
 
       # What ResourceMonitor measures, and `memory`: the budget, what the process has in RAM and the parts, in bytes.
@@ -70,13 +57,9 @@ module Pelton
     def decoded = @total / 4
     def produced = @total / 4
 
-    # Options of a producer that is one of so many.
-    #: (?Integer) -> Hash[String, Integer]
-    def producer(count = 1)
-      kilobytes = (produced / 1024 / [count, 1].max).clamp(LEAST_QUEUE, MOST_QUEUE)
-      { "queue.buffering.max.kbytes" => kilobytes,
-        **(kilobytes * 4 < QUEUE ? { "queue.buffering.max.messages" => kilobytes * 4 } : {}) }
-    end
+    # Options of a producer. It may take what there is for all of them together.
+    #: () -> Hash[String, Integer]
+    def producer = { "queue.buffering.max.kbytes" => [produced / 1024, MOST_QUEUE].min }
 
     # Options of a subscription: a partition never takes more than an eighth of what all may take.
     #: () -> Hash[String, Integer]

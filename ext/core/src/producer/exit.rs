@@ -34,12 +34,6 @@ pub enum Loss {
     Transaction { client: String },
 }
 
-/// About how many bytes of payload wait in this process's producers.
-pub fn queued() -> usize {
-    let open = lock(OPEN.get_or_init(Mutex::default)).clone();
-    open.iter().filter_map(Weak::upgrade).map(|producer| producer.queued()).sum()
-}
-
 struct Ending {
     producer: Arc<Producer>,
     exit: Exit,

@@ -70,11 +70,12 @@ impl Producer {
     ) -> Result<(), Error> {
         let Outgoing { payload, key, partition, timestamp, .. } = *message;
         let (slab, position) = (delivery.slab(), delivery.position(index));
+        let size = payload.map_or(0, <[u8]>::len) + key.map_or(0, <[u8]>::len);
         // Counted first: the report may come before this call returns.
+        if !self.queued.add(size) {
+            return Err(Error::QueueFull);
+        }
         self.sent.fetch_add(1, Ordering::SeqCst);
-        // A mean of the last ones. Threads may lose each other's.
-        let (size, mean) = (payload.map_or(0, <[u8]>::len), self.size.load(Ordering::Relaxed));
-        self.size.store(if mean == 0 { size } else { (mean * 15 + size).div_ceil(16) }, Ordering::Relaxed);
         let result = if headers.is_none() && timestamp == 0 {
             live.client.produce(topic, partition, payload, key, slab, position)
         } else {
@@ -82,6 +83,7 @@ impl Producer {
         };
         result.map_err(|code| {
             self.sent.fetch_sub(1, Ordering::SeqCst);
+            self.queued.remove(1, size);
             self.progress.wake_all();
             match code {
                 // No wait would make room for it.

@@ -5,7 +5,7 @@ use crate::delivery::Slab;
 use crate::events::{self, EventKind};
 use crate::lock;
 use crate::poller::Source;
-use crate::rd::{codes, event_types};
+use crate::rd::{Reports, codes, event_types};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -30,7 +30,7 @@ impl Source for Producer {
                 let failures = Cell::new(0);
                 let counts = self.times.get();
                 let mut times = counts.map(|_| Vec::new());
-                let (count, panics) = event.deliver_reports::<Slab>(times.as_mut(), |report| {
+                let Reports { count, bytes, panics } = event.deliver_reports::<Slab>(times.as_mut(), |report| {
                     self.settled.fetch_add(1, Ordering::SeqCst);
                     if report.error == 0 {
                         return false;
@@ -52,6 +52,7 @@ impl Source for Producer {
                 }
                 // The messages' room in the queue is free only now. A woken thread must find it.
                 drop(event);
+                self.queued.remove(count, bytes);
                 self.reported.fetch_add(count as u64, Ordering::SeqCst);
                 self.progress.wake_all();
                 // Messages that had no place among those in flight have one now.

@@ -12,6 +12,15 @@ pub struct Event {
     pub(super) raw: *mut sys::rd_kafka_event_t,
 }
 
+/// What `Event::deliver_reports` handed out.
+pub(crate) struct Reports {
+    pub count: usize,
+    /// Of payloads and keys.
+    pub bytes: usize,
+    /// A receiver panicked.
+    pub panics: bool,
+}
+
 impl Event {
     pub(super) fn own(raw: *mut sys::rd_kafka_event_t) -> Option<Self> {
         (!raw.is_null()).then(|| Self { raw })
@@ -83,8 +92,8 @@ impl Event {
         &self,
         mut times: Option<&mut Vec<(i64, u64)>>,
         seen: impl Fn(Report) -> bool,
-    ) -> (usize, bool) {
-        let (mut reported, panics) = (0, Cell::new(false));
+    ) -> Reports {
+        let (mut reported, mut bytes, panics) = (0, 0, Cell::new(false));
         let guarded = |call: &mut dyn FnMut()| {
             if catch_unwind(AssertUnwindSafe(call)).is_err() {
                 panics.set(true);
@@ -99,7 +108,7 @@ impl Event {
             // SAFETY: a live DR event; its messages live until it is destroyed.
             let message = unsafe { sys::rd_kafka_event_message_next(self.raw) };
             if message.is_null() {
-                return (reported, panics.get());
+                return Reports { count: reported, bytes, panics: panics.get() };
             }
             // SAFETY: as above; the error code is read as an integer, codes being an open set.
             let (word, report) = unsafe {
@@ -108,6 +117,7 @@ impl Event {
                     offset: (*message).offset,
                     error: cause(std::ptr::addr_of!((*message).err).cast::<i32>().read()),
                 };
+                bytes += (*message).len + (*message).key_len;
                 ((*message)._private, report)
             };
             if let Some(times) = times.as_mut()
@@ -189,12 +199,12 @@ mod tests {
         while count < 4 {
             let event = queue.poll_wait(20_000).expect("reports");
             let first = Cell::new(count == 0);
-            let (reported, panics) = event.deliver_reports::<Owner>(None, |_| {
+            let reports = event.deliver_reports::<Owner>(None, |_| {
                 assert!(!first.take(), "as asked for");
                 false
             });
-            count += reported;
-            panicked |= panics;
+            count += reports.count;
+            panicked |= reports.panics;
         }
         assert!(panicked);
         assert_eq!(0b1111, owner.0.load(Ordering::SeqCst));

@@ -31,6 +31,7 @@ pub use client::{Client, ClientKind, library_features, library_is_shared, librar
 pub use commit::Commit;
 pub use conf::{Conf, Property};
 pub use event::Event;
+pub(crate) use event::Reports;
 pub use headers::Headers;
 pub use message::{Fetched, FetchedMessage};
 pub use mock::MockCluster;

@@ -38,7 +38,7 @@ module Pelton
           Native.decoding_memory = bytes
         end
 
-        def limit_memory(fetched, retained) = Native.limit_memory(fetched, retained)
+        def limit_memory(...) = Native.limit_memory(...)
         def memory = Native.memory
 
         # No client asks for tokens.
