@@ -158,7 +158,7 @@ module Pelton
        { messages: "number of messages" }],
       ["consumer.consumed", %i[group topic partition messages attempt consumption_lag processing_lag seconds error],
        "A call of `consume`, or of `process` for a batch, ended.",
-       { messages: "number of messages", error: "the exception; nil: it succeeded",
+       { messages: "number of messages that the consumer got", error: "the exception; nil: it succeeded",
          consumption_lag: "age of the first message at the begin, in seconds; nil without a timestamp",
          processing_lag: "seconds from the arrival of the first message in this process to the begin" }],
       *{ "assigned" => "assigned", "ticked" => "tick", "reached_end" => "reached_end", "revoked" => "revoked",

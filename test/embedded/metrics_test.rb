@@ -52,6 +52,25 @@ class EmbeddedMetricsTest < Minitest::Test
     assert_includes metrics.to_text, "pelton_produce_seconds_count{client=\"#{client}\"} 5\n"
   end
 
+  # Each failure counted the rest of its batch again: 222.
+  def test_thirty_messages_of_which_six_are_tried_twice_count_as_thirty_six
+    name = topic
+    tried = Hash.new(0)
+    reader = Class.new(Pelton::Consumer) do
+      define_method(:process) do |message|
+        raise "once" if message.offset % 5 == 2 && (tried[message.offset] += 1) == 1
+      end
+    end
+    one = app(group: "g", kafka: ONE_BATCH) { topic(name, to: reader) { backoff 0..0 } }
+    metrics = Pelton::Metrics.new(one, statistics: false)
+    produce(one, name, Array.new(30, "x"))
+    one.start
+    eventually(20, "an end") { one.stats.dig(:lags, "g", name, 0) == 0 && tried.values.sum == 12 }
+    assert one.stop
+    assert_equal [36, 36, 6], series(metrics).values_at(*%w[consumer_messages_total consume_batch_messages_sum
+                                                            consumer_failures_total].map { |kind| [kind, name] })
+  end
+
   def test_documents_that_ruby_decodes_are_counted_once
     name = topic
     found = Thread::Queue.new

@@ -33,8 +33,9 @@ class EmbeddedReportsTest < Minitest::Test
     [billing, audit].each(&:start)
     take(3)
     eventually(20, "a running job") { latest["billing"]&.lag == 3 && latest["billing"].running.any? }
-    assert_equal [name, 0, "consume", 3],
-                 latest["billing"].running.first.values_at(:topic, :partition, :kind, :messages)
+    job = latest["billing"].running.first
+    assert_equal [name, 0, "consume", 3, 0], job.values_at(:topic, :partition, :kind, :messages, :offset)
+    assert_operator job[:called], :>=, job[:since]
     assert_equal %w[idle running], latest["billing"].each_partition.map { |*, state| state }.sort
     eventually(20, "no lag") { latest["audit"]&.lag&.zero? }
     reader.producer.produce_sync(topic: "pelton.reports", payload: "{no report")

@@ -56,6 +56,7 @@ Scenario.run do
   check(latest.each_value.map(&:pid).uniq.size == 2, "two processes")
   job = latest.each_value.flat_map(&:running).first
   equal(["SlowConsumer", input, "consume", group], job.values_at(:consumer, :topic, :kind, :group), "a running job")
+  equal([0, true], [job[:offset], job[:called].between?(job[:since], Pelton::Clock.wall)], "its message, since when")
 
   # It says so in its last report when it stops in order.
   lone = app(group: unique("lone"), report_topic: reports, report_interval: 0.2)

@@ -49,7 +49,8 @@ Scenario.run do
     eventually(20, -> { "report #{count}\n#{server.output}" }) { reports.call == count }
   end
   text = server.output
-  works = %r{^  #{input}/0: consume runs for \d+\.\d s, 10 of 10 messages not finished \(pelton\.worker#\d\)$}
+  job = /consume runs for \d+\.\d s, 10 of 10 messages not finished from offset 0 on/
+  works = %r{^  #{input}/0: #{job} \(pelton\.worker#\d\)$}
   check(text.match?(works), "the partition that works\n#{text}")
   check(text.match?(%r{^  #{input}/1: waits for messages$}), "the partition that waits\n#{text}")
   check(text.match?(/^thread pelton\.worker#\d \(sleep\w*\):\n  .*app\.rb:7:in .*pop/), "the stuck line\n#{text}")

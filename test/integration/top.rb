@@ -60,7 +60,7 @@ Scenario.run do
   shows.call("both processes", /2 of 2 processes live/)
   servers.each { |server| shows.call("process #{server.pid}", /:#{server.pid} +pelton +running/) }
   shows.call("the group with the cluster's lag", /^#{group} +2 +\S+ +/)
-  running_job = %r{^\d.* SlowConsumer +#{input}/0 +consume +6 }
+  running_job = %r{^\d.* SlowConsumer +#{input}/0 +0 +consume +6 }
   shows.call("the running job", running_job)
   shows.call("the error", %r{ArgumentError +#{input}/1 0 +no such order})
   check(screen.call.include?("q quits"), "the last line\n#{screen.call}")
@@ -83,7 +83,7 @@ Scenario.run do
 
   once = pelton("top", *options, "--once", "--group", group)
   equal(0, exit_code(once), "exit code\n#{once.output}")
-  check(once.output.match?(%r{SlowConsumer +#{input}/0 +consume}), "one frame as text\n#{once.output}")
+  check(once.output.match?(%r{SlowConsumer +#{input}/0 +0 +consume}), "one frame as text\n#{once.output}")
   check(!once.output.include?("\e"), "no escape codes\n#{once.output}")
   json = pelton("top", *options, "--json", "--pid", servers.first.pid.to_s)
   equal(0, exit_code(json), "exit code\n#{json.output}")

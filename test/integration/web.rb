@@ -46,7 +46,7 @@ Scenario.run do
   check(get.call("/").include?("Needs attention"), "the overview")
   await.call("offsets of the topic", /Offsets 24 .*partitions 2 -&gt; 4/, "/topic", name: name)
   check(get.call("/topics").include?(name), "the list of topics")
-  await.call("the process has a job", %r{Live 1 of 1 process .*Running jobs .*#{name}/1 consume }, "/processes")
+  await.call("the process has a job", %r{Live 1 of 1 process .*Running jobs .*#{name}/1 5 consume }, "/processes")
   id = web.reports.latest.first.id
   await.call("its lag", %r{Lag, messages 7 .*#{name}/1 #{group} running 7 }, "/process", id: id)
   await.call("its settings", /As \S+ reported at .* report_interval 0\.3 5 s set /, "/settings", id: id)

@@ -4,17 +4,23 @@ require "support/scenario"
 require "pelton/web"
 
 # The dashboard says why partitions of a group do not get on: its consumer paused one, one fails again and again, one
-# has an open transaction, and one has no owner.
+# has an open transaction, a call of another one does not return, and one has no owner.
 #
 # once: the states are Pelton's, whatever the Ruby
 
 Scenario.run do
-  name = topic(partitions: 4)
+  summary = Pelton::Reports::Summary # otherwise a minute
+  summary.send(:remove_const, :LONG)
+  summary.const_set(:LONG, 1)
+
+  name = topic(partitions: 5)
   group = unique("stuck")
+  gate = Thread::Queue.new
   reader = consumer do
     raise ArgumentError, "no total" if partition == 1 && messages.last.offset.positive?
 
     mark_as_consumed(messages.last) && pause if partition.zero?
+    gate.pop if partition == 4 && messages.last.offset.positive?
   end
   all = app(group: group, kafka: { "auto.commit.interval.ms" => 100 }, report_topic: topic(name: unique("reports")),
             report_interval: 0.3) do
@@ -32,34 +38,37 @@ Scenario.run do
   end
   rows = lambda do |id|
     text = page.call("/group", "id=#{id}")
-    (0..3).to_h { |number| [number, text[%r{#{name}/#{number} (.*?) (?:#{name}/|Members)}, 1]] }
+    (0..4).to_h { |number| [number, text[%r{#{name}/#{number} (.*?) (?:#{name}/|Members)}, 1]] }
   end
   shows = lambda do |id, number, state|
     found = nil
     eventually(60, -> { "#{number} #{state}: #{found}" }) do
       web.history.look
-      (found = rows.call(id)[number]).to_s.end_with?(state)
+      (found = rows.call(id)[number]).to_s.match?(/#{state}\z/)
     end
   end
   all.start
   # One message of each partition is done, and there is a commit.
-  all.producer.produce_many_sync(Array.new(4) { |number| { topic: name, partition: number, payload: "x" } })
+  all.producer.produce_many_sync(Array.new(5) { |number| { topic: name, partition: number, payload: "x" } })
   writer = app(kafka: { "transactional.id" => unique("writer") })
   writer.producer.transaction do |tx|
     tx.produce_sync(topic: name, partition: 2, payload: "x")
-    more = [0, 1, 2, 3].flat_map { |number| [{ topic: name, partition: number, payload: "y" }] * 2 }
+    more = [0, 1, 2, 3, 4].flat_map { |number| [{ topic: name, partition: number, payload: "y" }] * 2 }
     all.producer.produce_many_sync(more)
-    { 0 => "paused", 1 => "failing", 2 => "behind an open transaction", 3 => "fine" }.each do |number, state|
+    { 0 => "paused", 1 => "failing", 2 => "behind an open transaction", 3 => "fine",
+      4 => /long call, \S+ s offset 1/ }.each do |number, state|
       shows.call(group, number, state)
     end
     overview = page.call("/")
     check(overview.include?("#{group}: #{name}/1 is failing"), overview)
     check(!overview.include?("#{name}/0 is"), overview)
+    check(overview.match?(%r{#{group}: #{name}/4 has been in one call for \S+ s, at offset 1 }), overview)
   end
   shows.call(group, 2, "fine")
   nobody = unique("nobody")
   all.admin.alter_group_offsets(nobody, { [name, 3] => 1 })
   shows.call(nobody, 3, "no owner")
   web.close
+  gate.close
   equal([ArgumentError], events(all, "error.occurred").map { |event| event[:error].class }.uniq, "errors")
 end

@@ -21,7 +21,7 @@ module WebKit
 
   # A report, as `report(pid: 2, state: "quiet")` changes it.
   REPORT = { version: 1, interval: 60, host: "web", pid: 1, process: nil, name: "shop", pelton: "1.0", ruby: "3.4",
-             state: "running", groups: ["billing"], threads: 9, rss: 50_000_000, workers: 5,
+             state: "running", groups: ["billing"], threads: 9, rss: 50 << 20, workers: 5,
              jobs: { running: 1, waiting: 2, aside: 0 }, rates: { in: { "billing" => 12.5 }, out: 3.5, errors: 0.2 },
              running: [], partitions: { "billing" => { "orders" => [[0, 7, "running"], [1, 3, "failing"]] } },
              left_out: 0, settings: {}, errors: [] }.freeze

@@ -214,9 +214,10 @@ class ProcessingTest < Minitest::Test
     job = Job.new(nil, :consume, { group: "g", topic: "orders", partition: 0 }, batch(1, 2), 3)
     bus.subscribe("consumer.consumed") { |event| events << event }
     instrument = Instrument.new(bus)
-    instrument.around(job) { nil }
+    instrument.around(job) { job.given = 2 }
+    job.given = nil
     assert_raises(NotImplementedError) { instrument.around(job) { raise NotImplementedError } }
-    assert_equal [[nil, 2, 3, "orders"], [NotImplementedError, 2, 3, "orders"]],
+    assert_equal [[nil, 2, 3, "orders"], [NotImplementedError, 0, 3, "orders"]],
                  (events.map { |event| [event[:error]&.class, event[:messages], event[:attempt], event[:topic]] })
     assert_operator events.first[:seconds], :>=, 0
   end
@@ -230,6 +231,7 @@ class ProcessingTest < Minitest::Test
     call = lambda do |one|
       one.queued_at = 5.0
       one.begun_at = (batch(1).timestamp_ms / 1000.0) + 7
+      one.given = 2
       instrument.begin(one, 5.5)
       instrument.around(one) { return_of_call }
     end

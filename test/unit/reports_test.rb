@@ -71,6 +71,8 @@ class ReportsTest < Minitest::Test
     assert_equal ["g", "ServerKit::Consumer", "orders", 0, "consume", 3],
                  job.values_at(:group, :consumer, :topic, :partition, :kind, :messages)
     assert_in_delta Pelton::Clock.wall, job[:since], 60
+    assert_equal 0, job[:offset]
+    assert_operator job[:called], :>=, job[:since]
     assert_equal [["g", "orders", 0, 3, "running"]], report { |one| one.lag == 3 }.each_partition.to_a
     gate.close
     assert_equal "idle", report { |one| one.each_partition.to_a.dig(0, 4) == "idle" }.each_partition.first.last
@@ -271,12 +273,13 @@ class ReportsTest < Minitest::Test
     assert_nil parse(totals: [])
   end
 
-  JOB = { group: "g", consumer: "C", topic: "t", partition: 0, kind: "consume", since: 1.0, messages: 3 }.freeze
+  JOB = { group: "g", consumer: "C", topic: "t", partition: 0, kind: "consume", since: 1.0, called: 1.5,
+          messages: 3, offset: 7 }.freeze
   ERROR = { at: 1.0, source: "s", class: "E", message: "m", group: "g", topic: "t", partition: 0, offset: 7,
             failure_id: "f" }.freeze
 
   def test_rows_of_a_report_may_lack_what_is_optional_and_nothing_else
-    { running: [JOB, %i[messages]], errors: [ERROR, %i[group topic partition offset failure_id]] }
+    { running: [JOB, %i[called messages offset]], errors: [ERROR, %i[group topic partition offset failure_id]] }
       .each do |field, (row, optional)|
         assert_equal [row], parse(field => [row]).public_send(field)
         row.each_key do |name|

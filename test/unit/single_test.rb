@@ -49,6 +49,24 @@ class SingleTest < Minitest::Test
     assert_equal [[1, 1], [1, 2]], named("error.occurred").map { |event| event.payload.values_at(:offset, :attempt) }
   end
 
+  # The rest of the batch was counted, too, at each failure.
+  def test_only_messages_that_process_got_are_counted
+    counts = Pelton::Native::CallCounts.new([60.0], [10.0])
+    counter = Struct.new(:counts) { def calls(_facts) = counts }.new(counts)
+    tried = Hash.new(0)
+    deed do |_, message|
+      raise "once" if message.offset % 5 == 4 && (tried[message.offset] += 1) == 1
+    end
+    @bus.add_counter(counter)
+    coordinator.receive(batch(*0...30))
+    work
+    6.times { [wake, work] } # the first message after a failure, a few, all
+    work until idle?
+    assert_equal 36, @log.size
+    assert_equal [36, 6], counts.take.values_at(:messages, :failures)
+    assert_equal 36, named("consumer.consumed").sum { |event| event[:messages] }
+  end
+
   # The next one was never begun, and went in its place.
   def test_a_message_that_marks_itself_and_fails_is_not_mistaken_for_the_next_one
     deed do |consumer, message|

@@ -48,7 +48,8 @@ class StateReportTest < Minitest::Test
     test = self
     OrdersConsumer.script = ->(_) { found = test.send(:report) }
     produce("orders", "1")
-    assert_match(%r{\Aorders/0: consume runs for \d+\.\d s, 1 of 1 messages not finished \(.*\)\z}, found.join)
+    assert_match(%r{\Aorders/0: process runs for \d+\.\d s at offset 0, 1 of 1 messages not finished \(.*\)\z},
+                 found.join)
   end
 
   def test_the_text_has_the_process_each_group_with_its_partitions_and_the_threads

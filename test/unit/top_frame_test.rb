@@ -9,12 +9,12 @@ require "pelton/reports"
 class TopFrameTest < Minitest::Test
   NOW = 1_764_300_000.0
   JOB = { group: "billing", consumer: "OrdersConsumer", topic: "orders", partition: 0, kind: "consume",
-          since: NOW - 75, messages: 10 }.freeze
+          since: NOW - 75, called: NOW - 70, messages: 10, offset: 12 }.freeze
   ERROR = { at: NOW - 5, source: "consumer.consume", class: "KeyError", message: "no \e[31m", group: "billing",
             topic: "orders", partition: 1, offset: 42, failure_id: "f1" }.freeze
 
   FACTS = { version: 1, at: NOW - 1, started_at: NOW - 3600, interval: 5, host: "web", process: nil, name: "shop",
-            pelton: "1", ruby: "3", state: "running", groups: ["billing"], threads: 9, rss: 50_000_000, workers: 5,
+            pelton: "1", ruby: "3", state: "running", groups: ["billing"], threads: 9, rss: 50 << 20, workers: 5,
             jobs: { running: 1, waiting: 0, aside: 0 }, rates: { in: { "billing" => 12.5 }, out: 3, errors: 0.2 },
             running: [JOB], partitions: { "billing" => { "orders" => [[0, 7, "running"], [1, 3, "failing"]] } },
             left_out: 0, settings: {}, errors: [ERROR] }.freeze
@@ -37,22 +37,36 @@ class TopFrameTest < Minitest::Test
       PROCESS  NAME  STATE    UP   BUSY  WAITING  DONE/S  SENT/S  ERRORS/S  LAG  MEMORY  THREADS
       web:1    shop  running  1 h  1/5         0    12.5       3       0.2   10  50 MB         9
 
-      RUNS        CONSUMER        PARTITION  KIND     MESSAGES  PROCESS
-      1 min 15 s  OrdersConsumer  orders/0   consume        10  web:1
+      RUNS        CALL        CONSUMER        PARTITION  OFFSET  KIND     MESSAGES  PROCESS
+      1 min 15 s  1 min 10 s  OrdersConsumer  orders/0       12  consume        10  web:1
 
-      PARTITION  GROUP    STATE    LAG  PROCESS
-      orders/1   billing  failing    3  web:1
+      PARTITION  GROUP    STATE      CALL        OFFSET  LAG  PROCESS
+      orders/1   billing  failing    -                -    3  web:1
+      orders/0   billing  long call  1 min 10 s      12    7  web:1
 
       AGO  ERROR     AT           MESSAGE
       5 s  KeyError  orders/1 42  no \\e[31m
     TEXT
   end
 
+  def test_a_call_is_long_after_a_minute_and_the_longest_of_a_partition_counts
+    rows = lambda do |**change|
+      frame(report(**change)).to_h[:partitions].select { |row| row[:state] == "long call" }
+                             .map { |row| row.values_at(:partition, :seconds, :offset, :lag) }
+    end
+    job = ->(seconds, **change) { { **JOB, called: NOW - seconds, **change } }
+    assert_empty rows.call(running: [job.call(59.9), { **JOB, called: nil }, JOB.except(:called, :offset)])
+    assert_equal [["orders/0", 60.0, 12, 7]], rows.call(running: [job.call(60)])
+    assert_equal [["orders/0", 90.0, 3, 7]], rows.call(running: [job.call(70), job.call(90, offset: 3), job.call(80)])
+    assert_equal [["orders/9", 60.0, nil, nil]], rows.call(running: [job.call(60, partition: 9, offset: nil)])
+    assert_empty rows.call(running: [job.call(60)], at: NOW - 30), "a silent process"
+  end
+
   # The cluster's lags lack partitions without a commit, and those of the processes, here 7 and 3, those without an
   # owner.
   def test_lag_of_a_partition_is_the_clusters_or_else_that_of_its_process
     lags = [{ ["orders", 0] => 0, ["orders", 1] => 2, ["bills", 0] => 90 }, { ["orders", 0] => 0 }, {}].map do |known|
-      data = frame(report, lags: { "billing" => known }).to_h
+      data = frame(report(running: []), lags: { "billing" => known }).to_h
       %i[groups processes partitions].map { |rows| data[rows].map { |one| one[:lag] } }
     end
     assert_equal [[[92], [2], [2]], [[3], [3], [3]], [[10], [10], [3]]], lags

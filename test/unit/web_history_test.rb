@@ -36,6 +36,18 @@ class WebHistoryTest < Minitest::Test
     assert_operator one.points.size, :<, 5
   end
 
+  # It said that it had no progress for a minute, because there was no lag for that long.
+  def test_a_partition_is_stuck_since_its_messages_wait_and_nothing_was_committed
+    place = ["orders", 0]
+    since = ->(*rows) { history(*rows).stuck_since("billing", place) }
+    assert_nil since.call
+    assert_nil since.call([0, 5, 5], [90, 5, 5])
+    assert_equal 90, since.call([0, 5, 5], [90, 12, 5]), "messages that have just come"
+    assert_equal 0, since.call([0, 9, 5], [30, 20, 5], [90, 30, 5])
+    assert_equal 90, since.call([0, 9, 5], [90, 30, 6]), "more messages come than are done"
+    assert_equal 60, since.call([0, 9, 5], [30, 9, 9], [60, 12, 9], [90, 12, 9])
+  end
+
   def test_slope_and_mean
     one = series([0, 100], [10, 80], [20, 60])
     assert_in_delta(-2.0, one.slope(60))
@@ -160,7 +172,21 @@ class WebHistoryTest < Minitest::Test
                  [999, 1000, 1_000_000, 1e9, -2000, 0.5, 98.6, 100.2].map { |one| numbers.short(one) }
     assert_equal ["9.9 s", "1 min", "1 h", "1 h 1 min", "1 d"],
                  [9.94, 60, 3600, 3661, 86_400].map { |one| numbers.seconds(one) }
-    assert_equal ["999 B", "1 kB", "-1 kB", "–"], [999, 1000, -1000, nil].map { |one| numbers.bytes(one) }
+  end
+
+  # Some pages said 41.7 MB where others, and config.memory, mean 39.8 MB.
+  def test_a_megabyte_is_what_config_memory_means_by_it
+    numbers = Pelton::Numbers
+    assert_equal ["0 B", "1023 B", "1 kB", "-1 kB", "1023 kB", "1 MB", "–"],
+                 [0, 1023, 1024, -1024, 1_047_900, (1 << 20) - 1, nil].map { |one| numbers.bytes(one) }
+    assert_equal ["39.8 MB", "1.5 GB"], [41_713_664, 3 << 29].map { |one| numbers.bytes(one) }
+    assert_equal "128 MB", numbers.bytes(Pelton::Settings.bytes("128MB"))
+  end
+
+  def test_a_plot_of_bytes_has_round_values_of_its_unit
+    assert_equal ["40 MB", "20 MB", "0"], scale_of(41_713_664, unit: "B")
+    assert_equal ["1 kB", "512 B", "0"], scale_of(1024, unit: "B")
+    assert_equal ["1 B", "0.5 B", "0"], scale_of(0, unit: "B")
   end
 
   def test_html_escapes_all_but_html
@@ -223,7 +249,7 @@ class WebHistoryTest < Minitest::Test
 
   def test_a_plot_has_round_values_beside_its_lines
     assert_equal %w[40 20 0], scale_of(1, 37)
-    assert_equal ["600 MB", "300 MB", "0"], scale_of(512_345_678, unit: "B")
+    assert_equal ["600 MB", "300 MB", "0"], scale_of(512_345_678, unit: "B") # 489 MB
     assert_equal ["0.4/s", "0.2/s", "0"], scale_of(0.31, 0.1, unit: "/s")
     assert_equal ["100 k/s", "50 k/s", "0"], scale_of(100_000, unit: "/s")
   end

@@ -10,7 +10,7 @@ class WebProcessesTest < Minitest::Test
   include WebKit
 
   JOB = { group: "billing", consumer: "OrdersConsumer", topic: "orders", partition: 0, kind: "consume",
-          since: 0, messages: 10 }.freeze
+          since: 0, called: nil, messages: 10, offset: 12 }.freeze
   ERROR = { at: 0, source: "consumer.consume", class: "KeyError", message: "no total", group: "billing",
             topic: "orders", partition: 1, offset: 42, failure_id: "f1" }.freeze
 
@@ -23,9 +23,24 @@ class WebProcessesTest < Minitest::Test
     text = get("/processes").text
     assert_match(/Live 2 of 2 processes .*Busy 2 of 10 workers .*Done 12 messages.*Sent 4\.5 /m, text)
     assert_match(%r{web:1 \s*shop \s*running \s*1 min \d+ s \s*1/5 \s*2 \s*12 \s*3\.5 \s*0\.2 \s*10 \s*50 MB}, text)
-    assert_match(%r{OrdersConsumer \s*orders/0 \s*consume \s*10 \s*1 min \d+ s \s*web:1}, text)
-    assert_match(%r{orders/1 \s*billing \s*failing \s*3 \s*web:1}, text)
+    assert_match(%r{OrdersConsumer \s*orders/0 \s*12 \s*consume \s*10 \s*1 min \d+ s \s*– \s*web:1}, text)
+    assert_match(%r{orders/1 \s*billing \s*failing \s*– \s*– \s*3 \s*web:1}, text)
     refute_match(%r{orders/0 \s*billing \s*running}, text)
+  end
+
+  # It was in no list, and its partition was "fine" until the dashboard had watched it for a minute.
+  def test_a_call_that_runs_longer_than_a_minute_needs_attention
+    orders
+    reported(report(running: [job(200, called: now - 150), job(5, partition: 1, called: now - 5)], partitions: {}))
+    assert_match(%r{Needs attention \s*billing: orders/0 has been in one call for 2 min 30 s, at offset 12 },
+                 get("/").text)
+    group = get("/group", { id: "billing" })
+    assert_match(%r{orders/0 .*long call, 2 min 30 s offset 12 .*orders/1 .*fine}m, group.text)
+    assert_includes group.body, 'href="/messages?topic=orders&amp;partition=0&amp;offset=12"'
+    text = get("/processes").text
+    assert_match(%r{OrdersConsumer \s*orders/0 \s*12 \s*consume \s*10 \s*3 min 20 s \s*2 min 30 s \s*web:1}, text)
+    assert_match(%r{attention .*orders/0 \s*billing \s*long call \s*2 min 30 s \s*12 \s*– \s*web:1}m, text)
+    refute_match(%r{orders/1 \s*billing \s*long}, text)
   end
 
   def test_silent_processes_come_first_and_stopped_ones_last
@@ -62,7 +77,7 @@ class WebProcessesTest < Minitest::Test
     assert_match(/3 partitions without problem or lag are not in the report/, text)
     assert_match(/KeyError : no total/, text)
     assert_match(/Pelton \s*1\.0 .*Ruby \s*3\.4 .*Number \s*2 of pelton server/m, text)
-    assert_match(%r{OrdersConsumer \s*orders/0 \s*consume \s*10 \s*\S+ s \s*\n}, text)
+    assert_match(%r{OrdersConsumer \s*orders/0 \s*12 \s*consume \s*10 \s*\S+ s \s*– \s*\n}, text)
   end
 
   def test_an_unknown_process_is_404
@@ -204,7 +219,7 @@ class WebProcessesTest < Minitest::Test
     orders
     problems = -> { get("/").text[/Needs attention(.*?) Groups/m, 1].strip.lines.map(&:strip).reject(&:empty?) }
     reported(report(partitions: { "billing" => { "orders" => [[0, 9, "paused"], [1, 1, "running"]] } }))
-    assert_match(/\ANothing\. .* no process reports a failing partition\.\z/, problems.call.join)
+    assert_match(/\ANothing\. .* no process reports a failing partition or a long call\.\z/, problems.call.join)
     rows = [[0, 9, "paused"], [1, 1, "failing"], [2, 1, "stopped"], [3, nil, "unbuilt"]]
     reported(report(partitions: { "billing" => { "orders" => rows } }), # two may report it while it changes hands
              report(pid: 2, partitions: { "billing" => { "orders" => rows[1, 1] } }))
@@ -212,6 +227,40 @@ class WebProcessesTest < Minitest::Test
                  problems.call
     reported(report(state: "stopped"), report(pid: 2, state: "stopped"))
     assert_match(/\ANothing/, problems.call.join)
+  end
+
+  # The first page said "Nothing" before it knew what processes report.
+  def test_the_first_overview_waits_for_the_reports_and_says_when_they_are_still_being_read
+    orders
+    gate = Thread::Queue.new
+    row = Fakes::Message.new("pelton.reports", 0, 0, JSON.generate(report.to_h.merge(version: 1)))
+    reading = Pelton::Web::ReportHistory.new do |options, each|
+      options[:on_begin].call({ ["pelton.reports", 0] => 0...1 })
+      gate.pop
+      each.call(row)
+      options[:reached_end].call("pelton.reports", 0)
+    end
+    @web.instance_variable_set(:@reports, reading)
+    assert_match(/attention \s*All partitions .*\. The reports of processes are still being read/, get("/").text)
+    page = Thread.new { get("/").text }
+    eventually { page.stop? }
+    gate.close
+    assert_match(%r{attention \s*billing: orders/1 is failing}, page.value)
+  end
+
+  def test_the_overview_waits_for_no_other_attempt_to_read_reports_after_a_failure
+    orders
+    @reading[:error] = Pelton::ConfigError.new("topic", "pelton.reports", "does not exist")
+    get("/")
+    waits = []
+    gate = Thread::Queue.new
+    @web.reports.instance_variable_set(:@read, ->(*) { gate.pop })
+    @web.reports.instance_variable_set(:@failed_at, Pelton::Clock.now - 60)
+    @web.reports.define_singleton_method(:latest) { |seconds| (waits << seconds) && super(seconds) }
+    assert_match(/attention \s*All partitions .*there are no reports of processes/, get("/").text)
+    assert_equal [0], waits.uniq
+  ensure
+    gate&.close
   end
 
   def test_the_overview_names_a_failing_partition_however_many_groups_have_no_members
@@ -268,7 +317,7 @@ class WebProcessesTest < Minitest::Test
       reported(report(at: start + seconds, rates: { in: { "billing" => seconds }, out: 1, errors: 0 }))
     end
     assert_equal 20, history.series(:in, "web:1:1").last
-    assert_equal [10, 50_000_000], %i[lag rss].map { |kind| history.series(kind, "web:1:1").last }
+    assert_equal [10, 50 << 20], %i[lag rss].map { |kind| history.series(kind, "web:1:1").last }
     assert_empty history.series(:in, "web:2:1").points
   end
 

@@ -23,7 +23,7 @@ class WebTopicsTest < Minitest::Test
 
   def test_both_pages_show_about_how_large_a_topic_is
     orders
-    read_sizes { |names, _, &each| names.each { |name| each.call(name, size(1_234_567)) } }
+    read_sizes { |names, _, &each| names.each { |name| each.call(name, size(1_289_749)) } }
     eventually(20, "the size") { get("/topic", { name: "orders" }).text.match?(/Size about 1\.23 MB/) }
     assert_match(/orders \s*2 \s*1 \s*1\.23 MB /, get("/topics").text)
   end

@@ -49,7 +49,7 @@ class WebTrendsTest < Minitest::Test
 
   def test_a_sample_adds_up_processes_and_keeps_each
     found = sample([report, report(pid: 2, rss: 10, rates: { in: { "billing" => 2 }, out: 1, errors: 0 })], 0).values
-    assert_equal [14.5, 4.5, 0.2, 20, 50_000_010],
+    assert_equal [14.5, 4.5, 0.2, 20, (50 << 20) + 10],
                  [[:in], [:out], [:errors], [:lag], [:rss]].map { |words| found.fetch(words) }
     assert_equal [14.5, 20], [found[[:in, :group, "billing"]], found[[:lag, :group, "billing"]]]
     assert_equal [12.5, 2, 10], [found[[:in, :process, "web:1:1"]], found[[:in, :process, "web:2:1"]],

@@ -4,8 +4,10 @@ module Pelton
   # Numbers as people read them.
   module Numbers
     STEPS = { 1e12 => "T", 1e9 => "G", 1e6 => "M", 1e3 => "k" }.freeze
+    # As in config.memory, where "1MB" is 1,048,576 bytes.
+    BYTES = { 2.0**40 => "T", 2.0**30 => "G", 2.0**20 => "M", 2.0**10 => "k" }.freeze
     PARTS = { 86_400 => "d", 3600 => "h", 60 => "min" }.freeze
-    private_constant :STEPS, :PARTS
+    private_constant :STEPS, :BYTES, :PARTS
 
     module_function
 
@@ -36,9 +38,19 @@ module Pelton
       "#{(number / size).floor} #{unit}#{" #{rest} #{left.last}" if rest.positive?}"
     end
 
-    # 1234567 bytes → "1.2 MB"
-    #: (Integer?) -> String
-    def bytes(number) = number ? "#{short(number)}#{" " if number.abs < 1000}B" : "–"
+    # 1234567 bytes → "1.18 MB"
+    #: (Numeric?) -> String
+    def bytes(number)
+      return "–" unless number
+
+      size = unit_of(number)
+      value = number / size
+      "#{value.abs >= 100 ? value.round : format("%.3g", value)} #{BYTES[size]}B"
+    end
+
+    # The bytes of the unit in which so many are shown: 1048576.0 for those of "1.18 MB".
+    #: (Numeric) -> Float
+    def unit_of(bytes) = BYTES.each_key.find { |size| bytes.abs >= size * 0.9995 } || 1.0 # as above
 
     # 1763850000.123 → "2025-11-22 22:20:00 UTC"
     #: ((Numeric | Time)?) -> String

@@ -12,7 +12,7 @@ module Pelton
       PARTITION = %i[group topic partition].freeze
 
       TABLE = {
-        consumer_messages: [:counter, "Messages given to consumers. A repeated call counts its messages again.", ROUTE],
+        consumer_messages: [:counter, "Messages that consumers got; at another attempt they count again.", ROUTE],
         consumer_failures: [:counter, "Calls of consume or process that failed.", ROUTE],
         consumer_retries: [:counter, "Calls that will be repeated after a failure.", ROUTE],
         consumer_postponed_messages: [:counter, "Failed messages copied to a retry topic.", ROUTE],
@@ -34,9 +34,10 @@ module Pelton
         sent_message_bytes: [:counter, "Bytes of sent messages, by librdkafka.", %i[client]],
         received_messages: [:counter, "Messages received from brokers, by librdkafka.", %i[client]],
         received_message_bytes: [:counter, "Bytes of received messages, by librdkafka.", %i[client]],
-        consume_seconds: [:histogram, "Duration of calls of consume.", ROUTE, SECONDS],
-        consume_batch_messages: [:histogram, "Messages of a call of consume.", ROUTE, SIZES],
-        message_age_seconds: [:histogram, "Age of the first message when consume returned.", ROUTE, SECONDS],
+        consume_seconds: [:histogram, "Duration of calls of consume, or of process for a batch.", ROUTE, SECONDS],
+        consume_batch_messages: [:histogram, "Messages of a call of consume, or of process for a batch.", ROUTE, SIZES],
+        message_age_seconds: [:histogram, "Age of the first message when consume, or process for a batch, ended.",
+                              ROUTE, SECONDS],
         job_wait_seconds: [:histogram, "Time that a job waited for a worker.", ROUTE, SECONDS],
         rebalance_seconds: [:histogram, "Duration of rebalances.", %i[group], SECONDS],
         produce_seconds: [:histogram, "Time from the produce call until Kafka had the message.", %i[client], SECONDS],

@@ -123,11 +123,12 @@ module Pelton
       def running(snapshots)
         now = Clock.wall
         jobs = snapshots.flat_map do |listener, owners|
-          owners.flat_map { |owner, (_, list)| list.map { |job| [*job, listener.group, owner] } }
+          owners.flat_map { |owner, (_, list)| list.map { |job| [job, listener.group, owner] } }
         end
-        jobs.max_by(JOBS) { |_, seconds| seconds }.map do |kind, seconds, messages, group, owner|
+        jobs.max_by(JOBS) { |job,| job.seconds }.map do |job, group, owner|
           { group: group.name, consumer: group.topic(owner.topic_name).consumer_class.to_s, topic: owner.topic_name,
-            partition: owner.partition, kind: kind, since: (now - seconds).round(3), messages: messages }
+            partition: owner.partition, kind: job.kind, since: (now - job.seconds).round(3),
+            called: job.call && (now - job.call).round(3), messages: job.messages, offset: job.offset }
         end
       end
 

@@ -18,7 +18,9 @@ module Pelton
     #   jobs        {running: 2, waiting: 7, aside: 0}
     #   rates       per second since the report before: {in: {"billing" => 12.5}, out: 3.0, errors: 0.2}
     #   totals      since the start: {in: {"billing" => 4500}, out: 12, errors: 3}; nil: the process does not count them
-    #   running     jobs on workers: [{group:, consumer:, topic:, partition:, kind:, since:, messages:}, …]
+    #   running     jobs on workers: [{group:, consumer:, topic:, partition:, kind:, since:, called:, messages:,
+    #               offset:}, …]. called: when the present call of the user's code began, or nil. offset: of the message
+    #               that `process` has, or the first that `consume` has not finished, or nil
     #   partitions  {"billing" => {"orders" => [[0, 12, "idle"], …]}}: number, lag (or nil), state
     #   left_out    number of partitions that are not in the report
     #   job_classes of Active Job, within the last hour, or nil: [{class: "MailJob", count: 12, failed: 1, seconds: 3.4,
@@ -43,7 +45,7 @@ module Pelton
       NUMBER = [Integer, nil].freeze
       COUNT = ->(v) { v.is_a?(Integer) && v.between?(0, 2**62) }
       JOB = { group: String, consumer: String, topic: String, partition: Integer, kind: String, since: TIME,
-              messages: NUMBER }.freeze
+              called: ->(v) { v.nil? || kind?(v, TIME) }, messages: NUMBER, offset: NUMBER }.freeze
       ERROR = { at: TIME, source: String, class: String, message: String, group: WORDS, topic: WORDS,
                 partition: NUMBER, offset: NUMBER, failure_id: WORDS }.freeze
       JOB_CLASS = { class: String, count: COUNT, failed: COUNT, seconds: RATE, slowest: RATE }.freeze

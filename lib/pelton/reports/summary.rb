@@ -6,6 +6,10 @@ module Pelton
   module Reports
     # What the latest reports of several processes say together, as rows of tables. For `pelton top` and the dashboard.
     class Summary
+      # Seconds after which a call of the user's code needs attention, and the state of its partition then.
+      LONG = 60
+      LONG_CALL = "long call"
+
       # now: seconds since 1970.
       attr_reader :reports, :now
 
@@ -46,14 +50,14 @@ module Pelton
         end
       end
 
-      # What runs, the longest first.
+      # What runs, the longest first. call: seconds of the present call of the user's code. offset: see Report.
       #: () -> Array[Hash[Symbol, untyped]]
       def jobs
         rows = live(@group).flat_map do |one|
           one.running.select { |job| of_group?(job) }.map do |job|
-            { seconds: [@now - job[:since], 0].max.round(1), consumer: job[:consumer],
-              partition: "#{job[:topic]}/#{job[:partition]}", kind: job[:kind], messages: job[:messages],
-              process: one.process_name }
+            { seconds: seconds(job[:since]), call: seconds(job[:called]), consumer: job[:consumer],
+              partition: "#{job[:topic]}/#{job[:partition]}", offset: job[:offset], kind: job[:kind],
+              messages: job[:messages], process: one.process_name }
           end
         end
         rows.sort_by { |row| -row[:seconds] }
@@ -70,14 +74,15 @@ module Pelton
         rows.sort_by { |row| [-row[:seconds], row[:class]] }
       end
 
-      # Partitions that need attention.
+      # Partitions that need attention. seconds, offset: of a long call, see `jobs`; nil: there is none.
       #: () -> Array[Hash[Symbol, untyped]]
       def partitions
         live(@group).flat_map do |one|
-          troubled = one.each_partition(@group).reject { |*, state| Report::WELL.include?(state) }
-          troubled.map do |group, topic, number, lag, state|
-            lag = @lags.dig(group, [topic, number]) || lag
-            { partition: "#{topic}/#{number}", group: group, state: state, lag: lag, process: one.process_name }
+          calls = long_calls(one)
+          states(one, calls).map do |(group, topic, number), (lag, state)|
+            call, offset = calls[[group, topic, number]]
+            { partition: "#{topic}/#{number}", group: group, state: state, seconds: call, offset: offset,
+              lag: @lags.dig(group, [topic, number]) || lag, process: one.process_name }
           end
         end
       end
@@ -109,6 +114,23 @@ module Pelton
           [[id, topic, number], @lags.dig(id, [topic, number]) || lag.to_i]
         end
       end
+
+      # {["billing", "orders", 0] => [150.2, 42]}: the longest call of each partition, if it is long, and its offset.
+      def long_calls(report)
+        calls = report.running.select { |job| of_group?(job) && job[:called] && @now - job[:called] >= LONG }
+        calls.sort_by { |job| -job[:called] }.to_h do |job|
+          [job.values_at(:group, :topic, :partition), [seconds(job[:called]), job[:offset]]]
+        end
+      end
+
+      # {["billing", "orders", 0] => [12, "failing"]}: lag and state of the partitions that need attention.
+      def states(report, calls)
+        all = report.each_partition(@group).to_h { |*place, lag, state| [place, [lag, state]] }
+        all.select { |place, (_, state)| !Report::WELL.include?(state) && !calls.key?(place) }
+           .merge(calls.to_h { |place, _| [place, [all[place]&.first, LONG_CALL]] })
+      end
+
+      def seconds(since) = since && [@now - since, 0].max.round(1)
 
       def of_group?(row) = @group.nil? || row[:group] == @group
     end

@@ -74,6 +74,15 @@ module Pelton
         end.max
       end
 
+      # Since when messages wait in a partition and the group has committed nothing there, as far as the dashboard has
+      # seen it; nil: nothing waits.
+      #: (String, [String, Integer]) -> Float?
+      def stuck_since(group, place)
+        waiting = series(:lag, group, place).above(0)
+        _, committed = @lock.synchronize { @commits.dig(group, place) }
+        [waiting, committed].max if waiting && committed
+      end
+
       # One look; the thread calls it.
       #: () -> void
       def look
@@ -129,6 +138,8 @@ module Pelton
         @series = {}
         # {[["orders", 0], commit] => since when its message waits}, if that was before the first look.
         @before = {}
+        # {"billing" => {["orders", 0] => [commit, when it was first seen]}}
+        @commits = {}
         @changes = []
       end
 
@@ -149,15 +160,30 @@ module Pelton
         every = now.ends.size > LARGE ? COARSE : 0
         now.ends.each { |place, last| add(now, every, last, :end, place) }
         rates(before, now) if before
+        add_lags(now, every)
+        note_changes(before, now) if before
+        note_commits(now)
+        forget(now)
+        @observation = now
+      end
+
+      def add_lags(now, every)
         now.groups.each_key do |id|
           lags = now.lags(id)
           lags.each { |place, lag| add(now, every, lag, :lag, id, place) }
           add(now, 0, lags.values.sum, :lag, id) unless lags.empty?
         end
         add(now, 0, now.groups.keys.sum { |id| now.lag(id).to_i }, :lag)
-        note_changes(before, now) if before
-        forget(now)
-        @observation = now
+      end
+
+      def note_commits(now)
+        @commits = now.commits.to_h do |id, commits|
+          before = @commits.fetch(id, {})
+          rows = commits.to_h do |place, commit|
+            [place, before.dig(place, 0) == commit ? before[place] : [commit, now.at].freeze]
+          end
+          [id, rows]
+        end
       end
 
       # Groups and topics that are gone.

@@ -84,10 +84,9 @@ module Pelton
       def history = web.history
       def time = now&.at || Clock.wall
 
-      # Partitions that need attention, as their processes report; see Summary#partitions. Reports that are not read yet
-      # say nothing.
+      # Partitions that need attention, as their processes report; see Summary#partitions.
       def troubled(group = nil)
-        Reports::Summary.new(web.reports.latest(0), now: Clock.wall, group: group).partitions
+        Reports::Summary.new(web.reports.soon, now: Clock.wall, group: group).partitions
       end
 
       # --- for views -------------------------------------------------------------------------------------------------
@@ -104,6 +103,15 @@ module Pelton
       def topic_link(name) = link(name, "/topic", name: name)
       def process_link(text, id) = link(text, "/process", id: id)
       def place_link((topic, partition)) = link("#{topic}/#{partition}", "/topic", name: topic)
+
+      # To the messages of "orders/3" from an offset on.
+      def offset_link(place, offset)
+        return "–" unless offset
+
+        topic, _, partition = place.rpartition("/")
+        link(offset, "/messages", topic: topic, partition: partition, offset: offset)
+      end
+
       def whole(number) = Numbers.whole(number)
       def short(number) = Numbers.short(number)
       def seconds(number) = Numbers.seconds(number)

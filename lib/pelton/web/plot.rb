@@ -50,9 +50,16 @@ module Pelton
 
       # What makes text of a value, and the value at the top.
       def measure(unit, most)
+        return measure_bytes(most) if unit == "B"
+
         factor = unit == :time && most >= 120 ? 60.0 : 1
         unit = factor == 1 ? " s" : " min" if unit == :time
         [->(value) { "#{Numbers.short(value / factor)}#{unit}" }, round_up(most / factor, unit.empty? ? 2 : 0) * factor]
+      end
+
+      def measure_bytes(most)
+        size = Numbers.unit_of(most)
+        [Numbers.method(:bytes), round_up(most / size, 0) * size]
       end
 
       # The least round number that is not smaller, and at least `least`; 1 for nothing.
@@ -113,7 +120,8 @@ module Pelton
           format("%<x>.1f,%<y>.1f", x: x, y: (height - 1) - ((height - 2) * value.fdiv(top)))
         end.join(" ")
       end
-      private_class_method :measure, :round_up, :values, :legend, :label, :spans, :since, :svg, :polylines, :coordinates
+      private_class_method :measure, :measure_bytes, :round_up, :values, :legend, :label, :spans, :since, :svg,
+                           :polylines, :coordinates
     end
   end
 end

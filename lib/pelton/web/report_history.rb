@@ -26,13 +26,14 @@ module Pelton
       # Most processes and errors that are remembered; the oldest are forgotten.
       PROCESSES = 500
       ERRORS = 1_000
-      # Seconds that a page waits for the first reading, and between two attempts to read.
+      # Seconds that a page about processes and any other page wait for a reading, and between two attempts to read.
       WAIT = 5
+      SOON = 2
       RETRY = 5
       CLOSE = 15
       # An error of a process: see Reports::Report for its facts.
       Failure = Struct.new(:process, :id, :facts)
-      private_constant :RATES, :LEVELS, :EVERY, :RECENT, :THIN, :STEP, :WAIT, :RETRY, :CLOSE
+      private_constant :RATES, :LEVELS, :EVERY, :RECENT, :THIN, :STEP, :WAIT, :SOON, :RETRY, :CLOSE
 
       # The block reads the topic of the reports: it gets options of App#each, and a Proc that takes a message.
       #: () { (Hash[Symbol, untyped], ^(Message) -> void) -> void } -> void
@@ -58,6 +59,10 @@ module Pelton
       #: () -> StandardError?
       def problem = @lock.synchronize { @problem }
 
+      # Did the last reading fail? Another one may have begun since.
+      #: () -> bool
+      def failed? = @lock.synchronize { !@failed_at.nil? }
+
       # Is the topic read up to its end?
       #: () -> bool
       def complete? = @lock.synchronize { @complete }
@@ -74,6 +79,10 @@ module Pelton
           @latest.values.sort_by { |one| [one.host, one.pid, one.at] }
         end
       end
+
+      # The same for a page that also shows other things: it waits less, and not after a failure.
+      #: () -> Array[Reports::Report]
+      def soon = latest(failed? ? 0 : SOON)
 
       # The same, of what is read already: neither waits nor reads.
       #: () -> Array[Reports::Report]
@@ -200,6 +209,7 @@ module Pelton
         @skipped.each_value { |message| read(message) }
         @lock.synchronize do
           @complete = true
+          @failed_at = nil
           @changed.broadcast
         end
       end

@@ -53,15 +53,19 @@ module Pelton
           [[%w[GROUP PROCESSES LAG DONE/S], groups.map { |row| row.values_at(:group, :processes, :lag, :per_second) }],
            [%w[PROCESS NAME STATE UP BUSY WAITING DONE/S SENT/S ERRORS/S LAG MEMORY THREADS],
             processes.map { |row| process(row) }],
-           [%w[RUNS CONSUMER PARTITION KIND MESSAGES PROCESS],
-            jobs.map { |row| [Numbers.seconds(row[:seconds]), *row.values.drop(1)] }],
-           [%w[PARTITION GROUP STATE LAG PROCESS], partitions.map(&:values)],
+           [%w[RUNS CALL CONSUMER PARTITION OFFSET KIND MESSAGES PROCESS], jobs.map { |row| durations(row) }],
+           [%w[PARTITION GROUP STATE CALL OFFSET LAG PROCESS], partitions.map { |row| durations(row) }],
            [%w[AGO ERROR AT MESSAGE], errors.map { |row| error(row) }]]
         end
 
         def process(row)
           [*row.values_at(:process, :name, :state), Numbers.seconds(row[:up]), "#{row[:busy]}/#{row[:workers]}",
            *row.values_at(:waiting, :per_second, :sent, :errors, :lag), Numbers.bytes(row[:rss]), row[:threads]]
+        end
+
+        # The values of a row, its seconds as text.
+        def durations(row)
+          row.map { |name, value| value && %i[seconds call].include?(name) ? Numbers.seconds(value) : value }
         end
 
         def error(row)

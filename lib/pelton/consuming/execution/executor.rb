@@ -125,17 +125,6 @@ module Pelton
       #: () -> bool
       def tick_due? = @tick
 
-      # What is lost if the process ends now: "orders/0: consume runs for 1.2 s, 3 of 100 messages not finished". The
-      # block counts the messages of a job that are not finished.
-      #: () { (Job) -> Integer } -> String?
-      def loss
-        return if @job.nil? || @job.kind == :assigned
-
-        time = @since ? format("runs for %.1f s", Clock.now - @since) : "waits for a worker"
-        rest = ", #{yield @job} of #{@job.messages.size} messages not finished" if @job.slice
-        "#{name}: #{@job.kind} #{time}#{rest}"
-      end
-
       # The job is over.
       #: () -> void
       def clear
@@ -198,7 +187,10 @@ module Pelton
 
           measured(job) do
             check_key(job)
-            @process ? process_each(job) : call(:consume) { @consumer.consume }
+            next process_each(job) if @process
+
+            job.given = job.messages.size
+            call(:consume) { @consumer.consume }
           end
         else measured(job) { call(job.kind) { @consumer.public_send(job.kind) } }
         end
@@ -259,13 +251,17 @@ module Pelton
       end
 
       def process_each(job)
+        given = 0
         while !@transactions.created&.undone && (message = @coordinator.one_by_one.step(job, job.current))
           break job.halted = true unless @flow.begin?
 
           job.current = message
+          given += 1
           @called = Clock.now
           call(:process) { @consumer.process(message) }
         end
+      ensure
+        job.given = given
       end
 
       # Layers 7 and 8.

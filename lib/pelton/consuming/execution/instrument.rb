@@ -68,7 +68,7 @@ module Pelton
           failed = true
           raise
         ensure
-          meter.called(job.messages.size, job.begun_at, job.messages.timestamp_ms, failed)
+          meter.called(job.given.to_i, job.begun_at, job.messages.timestamp_ms, failed)
         end
       end
 
@@ -90,7 +90,7 @@ module Pelton
       def finished(job, facts)
         case job.kind
         when :consume
-          @bus.publish("consumer.consumed", **facts, messages: job.messages.size, attempt: job.attempt,
+          @bus.publish("consumer.consumed", **facts, messages: job.given.to_i, attempt: job.attempt,
                                                      consumption_lag: job.consumption_lag,
                                                      processing_lag: job.processing_lag)
         when :assigned then @bus.publish("consumer.assigned", **facts)

@@ -17,6 +17,7 @@ module Pelton
     #   paused    did consume leave its rest for later: by a pause, by revoked?, or by a seek that came too late?
     #   halted    was it broken off between two messages, or did its transactions mark only some?
     #   current   with `process`: the message that began last
+    #   given     how many messages the consumer got; nil: none yet
     #   failed    the offset of the message that failed
     #   tracker   for :sort: the batch to be sorted
     #   ids       for :sort: the ids of its keys, when that is done
@@ -25,7 +26,7 @@ module Pelton
     #   later     [outcome, result]: it failed, and its copy could not be sent yet. It runs again only for that.
     #   queued_at when it began to wait for a worker (monotonic seconds); nil: no event needs it
     Job = Struct.new(:executor, :kind, :facts, :messages, :attempt, :slice, :backlog, :start, :begun_at, :paused,
-                     :halted, :current, :failed, :tracker, :ids, :closing, :index, :later, :queued_at) do
+                     :halted, :current, :given, :failed, :tracker, :ids, :closing, :index, :later, :queued_at) do
       # On a worker's thread.
       def call = executor.perform(self)
 

@@ -152,7 +152,7 @@ module Pelton
       # Work that is lost if the process ends now, one String per job. For the report of a forced stop.
       #: () -> Array[String]
       def unfinished_work
-        @lock.synchronize { @executors.filter_map { |executor| executor.loss { |job| job.unfinished.size } } }
+        @lock.synchronize { @executors.filter_map { |executor| PartitionReport.work(self, executor) } }
       end
 
       # What it does or waits for: see PartitionReport.
@@ -160,7 +160,7 @@ module Pelton
       def report = @lock.synchronize { PartitionReport.lines(self, @state, @current.backlog, held: @held) }
 
       # See PartitionReport.
-      #: () -> [Symbol, Array[[Symbol, Float, Integer?]]]
+      #: () -> [Symbol, Array[PartitionReport::Running]]
       def snapshot = @lock.synchronize { PartitionReport.snapshot(self, @state, @current.backlog, held: @held) }
 
       # Threads that the consumers left behind, asked once when all have ended: see Background::Scope#leaked_threads.

@@ -6,17 +6,23 @@ module Pelton
   module Consuming
     # Says what a partition does, or what it waits for. Has no state; the coordinator's lock is held.
     module PartitionReport
+      # A job on a worker.
+      #   seconds   since it began; call: since the present call of the user's code began, or nil
+      #   messages  how many it has; nil: it is a hook
+      #   offset    of the message that `process` has, or the first that `consume` has not finished; nil: there is none
+      Running = Struct.new(:kind, :seconds, :call, :messages, :offset)
+
       module_function
 
       # One line per job that runs or waits for a worker; without such a job, one line with the reason.
-      #   ["orders/0: consume runs for 1.2 s, 3 of 100 messages not finished (pelton.worker#2)"]
+      #   ["orders/0: process runs for 1.2 s at offset 42, 3 of 100 messages not finished (pelton.worker#2)"]
       #: (Coordinator, PartitionState, Backlog | KeyedBacklog, held: bool) -> Array[String]
       def lines(coordinator, state, backlog, held:)
-        name = "#{coordinator.topic_name}/#{coordinator.partition}"
         busy = coordinator.executors.select(&:job)
-        return busy.map { |executor| job(name, executor) } unless busy.empty?
+        return busy.map { |executor| job(coordinator, executor) } unless busy.empty?
 
-        ["#{name}: #{reason(condition(coordinator, state, backlog, held: held), coordinator, state, backlog)}"]
+        condition = condition(coordinator, state, backlog, held: held)
+        ["#{name(coordinator)}: #{reason(condition, coordinator, state, backlog)}"]
       end
 
       # In one word: :running (a job runs), :queued (a job waits for a worker), or why there is no job: :held, :ending,
@@ -33,21 +39,48 @@ module Pelton
         coordinator.executors.any?(&:wake_at) ? :unbuilt : waiting(backlog)
       end
 
-      # The condition, and the jobs on workers, each with its seconds and its number of messages (nil: a hook):
-      #   [:running, [[:consume, 1.2, 100]]]
-      #: (Coordinator, PartitionState, Backlog | KeyedBacklog, held: bool) -> [Symbol, Array[[Symbol, Float, Integer?]]]
+      # The condition, and the jobs on workers.
+      #: (Coordinator, PartitionState, Backlog | KeyedBacklog, held: bool) -> [Symbol, Array[Running]]
       def snapshot(coordinator, state, backlog, held:)
-        jobs = coordinator.executors.select { |executor| executor.job && executor.since }.map do |executor|
-          [executor.job.kind, Clock.now - executor.since, executor.job.messages&.size]
-        end
-        [condition(coordinator, state, backlog, held: held), jobs]
+        jobs = coordinator.executors.select { |executor| executor.job && executor.since }
+        [condition(coordinator, state, backlog, held: held), jobs.map { |executor| running(executor) }]
       end
 
-      def job(name, executor)
+      # What is lost if the process ends now: "orders/0: consume runs for 1.2 s, 3 of 100 messages not finished from
+      # offset 42 on". nil: nothing.
+      #: (Coordinator, Executor) -> String?
+      def work(coordinator, executor)
+        job = executor.job
+        return if job.nil? || job.kind == :assigned
+
+        one_by_one = job.slice && executor.process?
+        offset = offset(job)
+        time = executor.since ? runs(executor, one_by_one && offset) : "waits for a worker"
+        rest = ", #{job.unfinished.size} of #{job.messages.size} messages not finished" if job.slice
+        from = " from offset #{offset} on" if offset && !one_by_one
+        "#{name(coordinator)}: #{one_by_one ? :process : job.kind} #{time}#{rest}#{from}"
+      end
+
+      def job(coordinator, executor)
         thread = executor.running&.first
-        text = executor.loss { |job| job.unfinished.size } || "#{name}: its consumer is built"
+        text = work(coordinator, executor) || "#{name(coordinator)}: its consumer is built"
         thread ? "#{text} (#{thread.name})" : text
       end
+
+      def runs(executor, offset)
+        since = offset ? executor.called || executor.since : executor.since
+        "#{format("runs for %.1f s", Clock.now - since)}#{" at offset #{offset}" if offset}"
+      end
+
+      def running(executor)
+        now = Clock.now
+        job = executor.job
+        call = executor.called&.then { |called| now - called }
+        Running.new(job.kind, now - executor.since, call, job.messages&.size, offset(job))
+      end
+
+      def offset(job) = job.slice && (job.current&.offset || job.backlog.position(job.slice))
+      def name(coordinator) = "#{coordinator.topic_name}/#{coordinator.partition}"
 
       def reason(condition, coordinator, state, backlog)
         case condition
@@ -72,7 +105,7 @@ module Pelton
 
       def paused(at) = at == Float::INFINITY ? "paused until it is resumed" : "paused, goes on#{time(at)}"
       def time(at) = format(" in %.1f s", [at - Clock.now, 0].max)
-      private_class_method :job, :waiting, :reason, :paused, :time
+      private_class_method :job, :runs, :running, :offset, :name, :waiting, :reason, :paused, :time
     end
   end
 end

@@ -49,6 +49,7 @@ module Pelton
         def problem(place)
           lag = lags[place]
           return badge("does not exist", :warn) unless now.ends.key?(place)
+          return long_call(place) if reported.dig(place.join("/"), :seconds)
           return if lag.nil? || lag.zero?
           return badge("no owner", :bad) unless owners.key?(place)
 
@@ -58,18 +59,23 @@ module Pelton
 
         # What its process says: "paused", "failing", "stopped" …
         def reported_problem(place)
-          state = reported_states[place.join("/")]
+          state = reported.dig(place.join("/"), :state)
           badge(state, Reports::Report::BAD.include?(state) ? :bad : :warn) if state
         end
 
-        # {"orders/0" => "paused"}
-        def reported_states = @reported_states ||= troubled(id).to_h { |row| row.values_at(:partition, :state) }
+        # How long it runs, and the message that it is at.
+        def long_call(place)
+          row = reported[place.join("/")]
+          offset = offset_link(row[:partition], row[:offset])
+          Html.join([badge("long call, #{seconds(row[:seconds])}", :bad), "offset", offset], " ")
+        end
+
+        # {"orders/0" => row of Summary#partitions}
+        def reported = @reported ||= troubled(id).to_h { |row| [row[:partition], row] }
 
         def stuck?(place)
-          points = history.series(:lag, id, place).points
-          return false if points.empty? || now.at - points.first.first < STUCK
-
-          points.select { |at, _| now.at - at <= STUCK }.each_cons(2).all? { |(_, one), (_, two)| two >= one }
+          since = history.stuck_since(id, place)
+          !since.nil? && now.at - since >= STUCK
         end
 
         # Consumers with read_committed wait before the first open transaction.

@@ -19,12 +19,17 @@ module Pelton
         # What processes report, and what the cluster shows. Groups without members may be many and old: they come last.
         def problems = @problems ||= failing + now.problems
 
-        # Partitions that a process reports as failing, stopped or unbuilt.
+        # Partitions that a process reports as failing, stopped or unbuilt, or whose call takes long.
         def failing
-          rows = troubled.select { |row| Reports::Report::BAD.include?(row[:state]) }
-          rows.map { |row| row.values_at(:group, :partition, :state) }.uniq.map do |group, partition, state|
-            ["#{shown(group)}: #{shown(partition)} is #{state}", :group, group]
-          end
+          rows = troubled.select { |row| [*Reports::Report::BAD, Reports::Summary::LONG_CALL].include?(row[:state]) }
+          rows.map { |row| [trouble(row), :group, row[:group]] }.uniq
+        end
+
+        def trouble(row)
+          place = "#{shown(row[:group])}: #{shown(row[:partition])}"
+          return "#{place} is #{row[:state]}" unless row[:seconds]
+
+          "#{place} has been in one call for #{seconds(row[:seconds])}#{", at offset #{row[:offset]}" if row[:offset]}"
         end
 
         # Those with the largest lag.
@@ -33,8 +38,18 @@ module Pelton
         def longest = now.groups.keys.filter_map { |id| waiting(id) }.max
         def waiting(id) = (@waiting ||= {}).fetch(id) { @waiting[id] = history.waiting(now, id) }
         def rate(kind) = history.series(kind).mean(30)
-        # Has a process reported? It begins to read them, and does not wait.
-        def reports? = web.reports.latest(0).any?
+        # Has a process reported?
+        def reports? = web.reports.soon.any?
+
+        # Why it is not known which partitions fail; nil: it is.
+        def unreported
+          return if web.reports.complete? && reports?
+          return "The reports of processes are still being read." unless web.reports.complete? || web.reports.failed?
+
+          Html.join(["Failing partitions are not known: there are ", link("no reports of processes", "/processes"),
+                     "."])
+        end
+
         def members = now.groups.each_value.sum { |group| group.members.size }
       end
     end

@@ -34,6 +34,11 @@ module Pelton
         def errors_per_second(rate) = rate.positive? ? badge(short(rate), :bad) : short(rate)
         def jobs = @jobs ||= summary.jobs
 
+        # How long a call runs. It stands out if that is long.
+        def call_time(time)
+          time && time >= Reports::Summary::LONG ? badge(seconds(time), :bad) : seconds(time)
+        end
+
         # The message that failed: a link, if the error says which one.
         def place(facts)
           topic, partition, offset = facts.values_at(:topic, :partition, :offset)
