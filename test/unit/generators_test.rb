@@ -64,6 +64,24 @@ class GeneratorsTest < Minitest::Test
     end
   end
 
+  ["old orders", "grüße", "..", "a" * 250].each do |topic|
+    define_method("test_a_topic_that_kafka_refuses_is_not_written_to_the_routes_#{topic[0, 10].gsub(/\W/, "_")}") do
+      assert_includes generate("orders", "--topic", topic), "#{topic}: a topic's name is a String of 1 to 249"
+      assert_empty files
+    end
+  end
+
+  def test_a_consumer_named_application_does_not_replace_the_parent_of_all
+    generate("orders")
+    before = files
+    %w[application Application application_consumer].each do |name|
+      assert_includes generate(name, "--force"), "#{name}: ApplicationConsumer is the parent of the other consumers"
+      assert_includes destroy(name), "#{name}: ApplicationConsumer is the parent of the other consumers"
+    end
+    assert_equal before, files
+    assert_includes read("app/consumers/application_consumer.rb"), "class ApplicationConsumer < Pelton::Consumer\n"
+  end
+
   def test_the_option_topic_names_the_topic
     generate("orders", "--topic", "legacy.orders-v1")
     assert_equal ['"legacy.orders-v1", to: "OrdersConsumer"'], routes

@@ -1,24 +1,30 @@
 # frozen_string_literal: true
 
 require "rails/generators/named_base"
+require "pelton/settings/types"
 
 module Pelton
   module Generators
     # rails generate pelton:consumer orders
     class ConsumerGenerator < ::Rails::Generators::NamedBase
+      BASE = "ApplicationConsumer"
       BASE_CLASS = "app/consumers/application_consumer.rb"
       ROUTES = "config/pelton.rb"
       BLOCK = /^Pelton\.routes do\b.*\n/
       CLASS = /\A[A-Z]\w*(::[A-Z]\w*)*\z/
-      private_constant :BASE_CLASS, :ROUTES, :BLOCK, :CLASS
+      private_constant :BASE, :BASE_CLASS, :ROUTES, :BLOCK, :CLASS
 
       desc "Adds a consumer for the topic NAME, its route in config/pelton.rb, and a test."
       source_root File.expand_path("templates", __dir__)
       class_option :topic, type: :string, desc: "the topic, if it is not NAME"
 
-      # A route with a name that is no class would keep the application from starting.
-      def check_name
+      # A route with a wrong name would keep the application from starting, and so this generator from taking it back.
+      def check_names
         raise Thor::Error, "#{name}: no class has the name #{consumer}" unless consumer.match?(CLASS)
+        raise Thor::Error, "#{name}: #{consumer} is the parent of the other consumers" if consumer == BASE
+
+        expected, test, = Settings::TYPES.fetch(:name)
+        raise Thor::Error, "#{topic}: a topic's name is #{expected}" unless test.call(topic)
       end
 
       def create_base_class
