@@ -23,7 +23,9 @@ class OutboxCounter < ActiveRecord::Base
     transaction do
       counter = lock.find_by!(name: name)
       counter.update!(count: counter.count + 1)
-      Pelton::Outbox.produce(topic: TOPIC, key: name, payload: counter.count.to_s)
+      # No text of the database: PostgreSQL's has neither a zero nor other bytes than UTF-8.
+      by = "#{name}\0\xFF".b
+      Pelton::Outbox.produce(topic: TOPIC, key: name, partition_key: by, payload: counter.count.to_s)
       connection.execute("SELECT #{SLEEP}(#{hold})") if hold.positive?
       raise ActiveRecord::Rollback if random.rand(5).zero?
     end

@@ -128,6 +128,13 @@ class OutboxTest < Minitest::Test
     assert_equal 0, row.count
   end
 
+  def test_keys_and_headers_keep_their_bytes
+    bytes = "a\0\xFF#{"p" * 300}".b
+    write(key: bytes, partition_key: bytes, headers: { "trace" => bytes })
+    message = row.first.message
+    assert_equal [bytes] * 3, [message[:key], message[:partition_key], message[:headers]["trace"]]
+  end
+
   def test_middleware_runs_when_the_message_is_written
     @producer.middleware.append(->(message) { message.merge(headers: { "trace" => "7" }) })
     write
