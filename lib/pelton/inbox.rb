@@ -54,7 +54,7 @@ module Pelton
     def self.prune_with_server(app: Pelton.app, older_than: TWO_WEEKS)
       seconds = OLDER_THAN.check(older_than)
       app.background(THREAD, restart: true) do |stop|
-        Row.connection_pool.with_connection { Row.prune(seconds) } until stop.wait(HOUR)
+        Outbox::Connections.lend { Row.prune(seconds) } until stop.wait(HOUR)
       end
     end
 

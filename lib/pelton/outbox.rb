@@ -18,6 +18,7 @@ module Pelton
     THREAD = "outbox"
     private_constant :THREAD
 
+    autoload :Connections, File.expand_path("outbox/connections", __dir__)
     autoload :Locks, File.expand_path("outbox/locks", __dir__)
     autoload :Relay, File.expand_path("outbox/relay", __dir__)
     autoload :Row, File.expand_path("outbox/row", __dir__)

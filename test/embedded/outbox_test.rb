@@ -88,6 +88,18 @@ class EmbeddedOutboxTest < Minitest::Test
     assert_equal [%w[k 1], %w[k 2]], arrived
   end
 
+  # Rails takes them when it reloads code. The connection of this thread does not count.
+  def test_a_relay_that_waits_for_rows_keeps_no_connection_of_the_pool
+    app = relaying
+    app.start
+    write(payload: "1")
+    await_empty
+    pool = ActiveRecord::Base.connection_pool
+    taken = -> { pool.connections.select(&:in_use?).map(&:owner) - [Thread.current] }
+    eventually(30, -> { "no connection of #{taken.()}" }) { taken.().empty? }
+    assert app.stop
+  end
+
   def test_a_message_that_is_too_large_stays_and_others_go_on
     app = relaying(kafka: { "message.max.bytes" => 20_000, "compression.type" => "none" })
     write(payload: "1")

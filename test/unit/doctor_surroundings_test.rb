@@ -107,6 +107,14 @@ class DoctorSurroundingsTest < Minitest::Test
     end
   end
 
+  def test_relay_of_the_outbox_has_a_connection_beside_the_pool
+    with_database(25, connection: Connection.new("PostgreSQL", 100)) do
+      text = /4 processes with a pool of 25 and one for the outbox may open 104 connections, and the server allows 100/
+      assert_found :warning, "database", text, asked(processes: 4, threads: ["outbox"])
+      refute_found "database", asked(processes: 3, threads: ["outbox"])
+    end
+  end
+
   def test_database_without_a_limit_is_not_asked
     with_database(25, connection: Connection.new("SQLite")) { refute_found "database", asked(processes: 1000) }
   end

@@ -5,6 +5,7 @@ require "securerandom"
 require "socket"
 require_relative "../outbox"
 require_relative "../runtime/clock"
+require_relative "connections"
 
 module Pelton
   module Outbox
@@ -26,9 +27,11 @@ module Pelton
         # The only row. Made by the first relay.
         #: () -> RelayRow
         def self.only
-          find_by(name: NAME) || begin
-            insert_all([{ name: NAME, transactional_id: "pelton.outbox.#{SecureRandom.uuid}" }])
-            find_by!(name: NAME)
+          Connections.lend do
+            find_by(name: NAME) || begin
+              insert_all([{ name: NAME, transactional_id: "pelton.outbox.#{SecureRandom.uuid}" }])
+              find_by!(name: NAME)
+            end
           end
         end
       end
@@ -148,17 +151,21 @@ module Pelton
         #: (Numeric, Background::Stop) -> void
         def wait(seconds, stop) = stop.wait(seconds)
         #: () -> void
-        def release = RelayRow.where(holder: @holder).update_all(holder: nil, held_until: nil)
+        def release = update("holder = :holder", holder: nil, held_until: nil)
 
         private
 
         def renew(condition)
           now = Clock.now
           time = Time.now.utc
-          changed = RelayRow.where(condition, now: time, holder: @holder)
-                            .update_all(holder: @holder, held_until: time + LENGTH)
+          changed = update(condition, now: time, holder: @holder, held_until: time + LENGTH)
           @renewed = now
           changed == 1
+        end
+
+        # Returns the number of rows that were changed: 1 or 0.
+        def update(condition, now: nil, **columns)
+          Connections.lend { RelayRow.where(condition, now: now, holder: @holder).update_all(columns) }
         end
       end
     end

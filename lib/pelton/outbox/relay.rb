@@ -2,6 +2,7 @@
 
 require_relative "../runtime/clock"
 require_relative "../settings/types"
+require_relative "connections"
 require_relative "locks"
 require_relative "session"
 require_relative "row"
@@ -9,8 +10,8 @@ require_relative "row"
 module Pelton
   module Outbox
     # Sends the rows of the outbox to Kafka and deletes them when Kafka has them. Any number of relays may run, in any
-    # number of processes: Locks lets one of them work. It uses one database connection and one producer. An error ends
-    # `run`, and with it the lock; Background starts it again.
+    # number of processes: Locks lets one of them work. It uses one producer, one database connection of its own for
+    # the lock, and for each step one of the pool. An error ends `run`, and so the lock; Background starts it again.
     class Relay
       # Seconds between two attempts to become the one that works.
       STAND_BY = 1
@@ -34,17 +35,19 @@ module Pelton
       # Works until `stop` is asked.
       #: (Background::Stop) -> void
       def run(stop)
-        until stop.stop?
-          Row.connection_pool.with_connection { |connection| lead(connection, stop) }
-          stop.wait(STAND_BY)
+        Connections.own do |connection|
+          lock = Locks.for(connection)
+          until stop.stop?
+            lead(lock, connection, stop)
+            stop.wait(STAND_BY)
+          end
         end
       end
 
       private
 
       # Works while it has the lock.
-      def lead(connection, stop)
-        lock = Locks.for(connection)
+      def lead(lock, connection, stop)
         return unless lock.acquire
 
         begin
@@ -75,16 +78,14 @@ module Pelton
 
       # Sends one batch, unless the block returns false meanwhile. Returns how many rows it dealt with.
       def pass(session, &go_on)
-        rows = Row.due(@limit)
+        rows = Connections.lend { Row.due(@limit) }
         return 0 if rows.empty?
 
         started = Clock.now
         refused = session.publish(rows, &go_on)
-        if refused.nil? then return 0
-        elsif refused.empty? then published(rows, started)
-        else refused(rows, refused)
-        end
+        return 0 if refused.nil?
 
+        Connections.lend { refused.empty? ? published(rows, started) : refused(rows, refused) }
         rows.size
       end
 
@@ -113,7 +114,7 @@ module Pelton
         return if @measured && Clock.now - @measured < @app.config.stats_interval
 
         @measured = Clock.now
-        @bus.publish("outbox.measured", **Row.measure)
+        @bus.publish("outbox.measured", **Connections.lend { Row.measure })
       end
     end
   end

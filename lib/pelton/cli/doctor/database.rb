@@ -90,11 +90,13 @@ module Pelton
         end
 
         def check_limit(report, size, limit)
-          all = size * @processes
+          beside = @threads.count("outbox") # for the lock of its relay
+          all = (size + beside) * @processes
           return if all <= limit
 
-          report.warning("database", "#{@processes} process#{"es" if @processes > 1} with a pool of #{size} may open " \
-                                     "#{all} connections, and the server allows #{limit} for all its clients: lower " \
+          pools = "a pool of #{size}#{" and one for the outbox" if beside.positive?}"
+          report.warning("database", "#{@processes} process#{"es" if @processes > 1} with #{pools} may open #{all} " \
+                                     "connections, and the server allows #{limit} for all its clients: lower " \
                                      "`pool` or --processes, or raise max_connections")
         end
       end
