@@ -95,7 +95,7 @@ module Pelton
 
         def read(name)
           path = File.join(@root, name)
-          File.binread(path).force_encoding(Encoding::UTF_8).scrub if File.file?(path)
+          File.read(path, mode: "rb:bom|utf-8").scrub if File.file?(path)
         rescue SystemCallError => e
           @errors << "#{name}: #{e.message}"
           nil

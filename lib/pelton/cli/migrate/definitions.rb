@@ -9,7 +9,7 @@ module Pelton
       # The classes and producers that the files define, and that other files name.
       class Definitions
         PRODUCER = /\A(::)?WaterDrop::Producer\b/
-        WORKERS = %w[Sidekiq::Job Sidekiq::Worker].freeze
+        WORKERS = %w[Sidekiq::Job Sidekiq::Worker Sidekiq::IterableJob].freeze
         private_constant :WORKERS
 
         #: () -> void
@@ -30,13 +30,19 @@ module Pelton
         # Superclasses: {"OrdersConsumer" => "ApplicationConsumer"}
         #: Hash[String, String]
         attr_reader :parents
-        # Sidekiq's classes with their queues: {"ChargeJob" => "charges"}; queues of jobs; constants and variables that
-        # are producers: ["KAFKA"]
-        #: (workers: Hash[String, String], queues: Array[String], producers: Array[String])
-        attr_reader :workers, :queues, :producers
+        # Queues of jobs; constants and variables that are producers: ["KAFKA"]
+        #: (queues: Array[String], producers: Array[String])
+        attr_reader :queues, :producers
         # [file, class, Call, its `self.group_id` or nil] of each `subscribes_to`.
         #: Array[Array[untyped]]
         attr_reader :racecar
+
+        # Sidekiq's classes, also those that inherit it, with their queues: {"ChargeJob" => "charges"}
+        #: () -> Hash[String, String]
+        def workers
+          inherited = @parents.each_key.to_h { |name| [name, @workers[ancestors(name).find { |one| @workers[one] }]] }
+          { **inherited.compact, **@workers }
+        end
 
         # true: Sidekiq runs the jobs of Active Job.
         #: () -> bool

@@ -14,6 +14,8 @@ module Pelton
         # For `include` in a class: SidekiqCalls.
         "Sidekiq::Job" => differs("ApplicationJob", GUIDE),
         "Sidekiq::Worker" => differs("ApplicationJob", GUIDE),
+        "Sidekiq::Client" => differs("perform_later of the job's class", GUIDE),
+        "Sidekiq::Stats" => differs("Pelton.admin.lag", "docs/guides/administration.md"),
         "Sidekiq::CurrentAttributes" => attributes,
         "Sidekiq.configure_server" => differs("Pelton.configure do |config|", "one block for servers and clients"),
         "Sidekiq.configure_client" => differs("Pelton.configure do |config|", "one block for servers and clients"),

@@ -49,6 +49,7 @@ module Pelton
           @defined = defined
           @calls = CallRows.new(file)
           @sidekiq = SidekiqCalls.new(file, workers)
+          @job = nil
         end
 
         #: () -> void
@@ -65,7 +66,7 @@ module Pelton
             job(node)
             kind = consumer(node)
             constants(node.children[1]) unless kind
-            return visit(node.children.last, kind, nil)
+            return within(node) { visit(node.children.last, kind, nil) }
           when :def
             method = node.children.first.token
             definition(node, kind, method)
@@ -76,6 +77,16 @@ module Pelton
           node.nodes.each { |part| visit(part, kind, method) }
         end
 
+        # Keeps the class of the node, while it is visited, if it is a job of Sidekiq's.
+        def within(node)
+          before = @job
+          name = file.text(node.children[0])
+          @job = name if @workers.key?(name)
+          yield
+        ensure
+          @job = before
+        end
+
         # A class with `include Sidekiq::Job`.
         def job(node)
           name = file.text(node.children[0])
@@ -84,7 +95,7 @@ module Pelton
           included = Call.statements(node.children.last).filter_map { |one| Call.of(one) }.find do |call|
             call.name == "include" && file.constant(call.args.first)&.start_with?("Sidekiq::")
           end
-          found(included.args.first, @sidekiq.included(name)) if included
+          found(included.args.first, @sidekiq.included(name, file.constant(included.args.first))) if included
         end
 
         # Returns the kind of consumer that a class is.
@@ -105,7 +116,8 @@ module Pelton
           owner = file.constant(call.receiver)
           return on_constant(call, owner) if owner
 
-          row = symbol_as_topic(call) || general(call) || (kind ? inside(call, kind, method) : outside(call, method))
+          row = @sidekiq.by(call, @job) || symbol_as_topic(call) || general(call) ||
+                (kind ? inside(call, kind, method) : outside(call, method))
           found(call.node, row) if row
         end
 
