@@ -108,6 +108,20 @@ class NativeLimitsTest < Minitest::Test
     assert_raises(Pelton::EncodeError) { Pelton::Registry::Schema.of(wide).encode({}) }
   end
 
+  # It was written, and nothing but an error could be read again.
+  def test_a_big_decimal_of_more_than_1024_bytes_is_an_encode_error
+    skip "no gem bigdecimal for this Ruby" unless defined?(BigDecimal)
+    type = { "type" => "bytes", "logicalType" => "big-decimal" }
+    schema = Pelton::Registry::Schema.of(type)
+    reader = Pelton::Avro::Decoder.new(schema: type)
+    most = (2**8191) - 1
+    [most, -most - 1].each { |number| assert_equal number, reader.decode(schema.encode(BigDecimal(number))) }
+    [BigDecimal(most + 1), BigDecimal("1e4096")].each do |number|
+      error = assert_raises(Pelton::EncodeError) { schema.encode(number) }
+      assert_includes error.message, "expected big-decimal of at most 1024 bytes"
+    end
+  end
+
   # 1 was added to it, and that took 2 GB.
   def test_a_big_decimal_of_more_than_4096_digits_behind_the_point_is_a_decode_error
     reader = Pelton::Avro::Decoder.new(schema: { "type" => "bytes", "logicalType" => "big-decimal" })

@@ -118,6 +118,14 @@ mod tests {
     }
 
     #[test]
+    fn only_the_first_start_of_a_close_begins_it() {
+        let closing = Arc::new(Closing::default());
+        assert!(closing.begins());
+        closing.start(|| unreachable!("it began"));
+        assert!(!closing.begins() && !closing.done());
+    }
+
+    #[test]
     fn a_limit_of_just_before_the_start_is_kept() {
         let closing = Arc::new(Closing::default());
         closing.limit(LONG);

@@ -369,6 +369,16 @@ fn framing_names_the_schema() {
     assert_eq!(refusal(&single, &[0xc3, 0x01, 1, 2]), "it ends inside the schema fingerprint");
 }
 
+/// Confluent writes such a value without its length.
+#[test]
+fn framed_bytes_are_the_rest_of_their_message() {
+    let topic = TopicSchemas::new(Framing::Registry, None);
+    topic.learn(SchemaId::Number(258), &Schema::parse("\"bytes\"", &[] as &[&str]).expect("a schema"));
+    let (mut tree, chunk) = (Tree::new(), [9, 9, 0, 0, 0, 1, 2, 7, 8, 9]);
+    let root = topic.decode(&mut tree, &chunk, 2, 9).expect("bytes");
+    assert_eq!(Datum::Bytes(vec![7, 8]), datum(tree.node(&chunk, root)));
+}
+
 #[test]
 fn documents_of_one_tree_keep_their_own_texts() {
     let topic = plain(

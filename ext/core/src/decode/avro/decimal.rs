@@ -5,6 +5,9 @@ use super::datum::Datum;
 /// No real number has more digits than this. To compute them would take long.
 pub(super) const MOST_DIGITS: i64 = 4096;
 
+/// The largest `big-decimal`, without its scale.
+pub(super) const MOST_BYTES: usize = 1024;
+
 /// As a whole number of the schema's smallest unit; `None` where that is not exact, has too many digits, or is no number.
 pub(super) fn unscaled(value: &Datum, precision: u32, scale: u32) -> Option<Vec<u8>> {
     let (bytes, own) = raw(value)?;
@@ -16,14 +19,15 @@ pub(super) fn unscaled(value: &Datum, precision: u32, scale: u32) -> Option<Vec<
     (number.digits().trim_start_matches('-').len() <= precision as usize).then(|| number.bytes())
 }
 
-/// Unscaled bytes and scale, which is 0 or more.
+/// Unscaled bytes and scale, which is 0 or more; `None` for what a reader refuses.
 pub(super) fn parts(value: &Datum) -> Option<(Vec<u8>, i32)> {
     let (bytes, scale) = raw(value)?;
     if !(-MOST_DIGITS..=MOST_DIGITS).contains(&scale) {
         return None;
     }
-    let number = Whole::read(&bytes).with_zeros((-scale).max(0));
-    Some((number.bytes(), i32::try_from(scale.max(0)).ok()?))
+    let unscaled = Whole::read(&bytes).with_zeros((-scale).max(0)).bytes();
+    let scale = i32::try_from(scale.max(0)).ok()?;
+    (unscaled.len() <= MOST_BYTES).then_some((unscaled, scale))
 }
 
 fn raw(value: &Datum) -> Option<(Vec<u8>, i64)> {

@@ -4,6 +4,7 @@ mod logical;
 
 use super::MAX_DEPTH;
 use super::datum::{Datum, bytes};
+use super::decimal::MOST_BYTES;
 use super::default::Budget;
 use super::logical::Logical;
 use super::schema::Schema;
@@ -299,7 +300,7 @@ impl Schema {
                 Logical::Decimal { precision, scale } => {
                     format!("decimal of {precision} digits, {scale} after the decimal point")
                 }
-                Logical::BigDecimal => "big-decimal".to_owned(),
+                Logical::BigDecimal => format!("big-decimal of at most {MOST_BYTES} bytes"),
                 Logical::Uuid => "uuid".to_owned(),
                 Logical::Date => "date".to_owned(),
                 Logical::TimeMillis => format!("time of day in milliseconds (0 to {})", MILLIS_OF_DAY - 1),

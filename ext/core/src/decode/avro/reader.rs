@@ -2,7 +2,7 @@
 //! items come.
 
 use super::MAX_DEPTH;
-use super::decimal::MOST_DIGITS;
+use super::decimal::{MOST_BYTES, MOST_DIGITS};
 use super::plan::{Bytes, DURATION, Number, Part, Plan, Read, Step, shifted};
 use crate::decode::Refusal;
 use crate::decode::node::Unit;
@@ -226,12 +226,9 @@ impl Reader<'_> {
                 let unscaled = self.sized()?;
                 let scale = self.int()?;
                 (self.at, self.end) = (at, end);
-                if unscaled.len() > 16 * SPARE_BYTES {
-                    return malformed(format!(
-                        "a big-decimal has {} bytes; at most {} are read",
-                        unscaled.len(),
-                        16 * SPARE_BYTES
-                    ));
+                if unscaled.len() > MOST_BYTES {
+                    let size = unscaled.len();
+                    return malformed(format!("a big-decimal has {size} bytes; at most {MOST_BYTES} are read"));
                 }
                 // To compute with such a number takes as many digits: 2 GB for the largest scale.
                 if i64::from(scale).abs() > MOST_DIGITS {
