@@ -32,6 +32,14 @@ class BufferTest < Minitest::Test
     end
   end
 
+  def test_messages_that_are_still_in_the_buffer_at_process_exit_are_counted
+    fill("1", "2", "3")
+    _, text = capture_io { @producer.send(:report_exit, {}) }
+    assert_match(/\Apelton: pelton\.producer#\d+: 3 messages in its buffer not sent at process exit\n\z/, text)
+    @producer.flush_buffer_sync(timeout: 4)
+    assert_equal ["", ""], (capture_io { @producer.send(:report_exit, {}) })
+  end
+
   def test_buffer_and_flush
     assert_same @producer, @producer.buffer(topic: "a", payload: "1", key: "k")
     fill("2", nil)

@@ -9,7 +9,8 @@ class DeadLettersRedriveTest < Minitest::Test
   DeadLetters = Pelton::DeadLetters
   FAILED = { "pelton.topic" => "orders", "pelton.partition" => "3", "pelton.offset" => "42", "pelton.attempts" => "2",
              "pelton.group" => "billing", "pelton.error" => "IOError", "pelton.failure_id" => "f1" }.freeze
-  COUNTS = { "orders" => 4, "small" => 2, "orders.retry.10" => 2, "orders.retry.0.5" => 8, "dead" => 1 }.freeze
+  COUNTS = { "orders" => 4, "small" => 2, "wide" => 8, "orders.retry.10" => 2, "orders.retry.0.5" => 8,
+             "dead" => 1 }.freeze
 
   # Keeps what was committed; fails as it was told, and then knows what `recorded` says.
   class Session
@@ -63,6 +64,7 @@ class DeadLettersRedriveTest < Minitest::Test
     work = DeadLetters::Redrive.new { |topic| counts[topic] }
     assert_equal [nil, 1], [work.message(letter(7, key: "k")), work.message(letter(7))].map { |one| one[:partition] }
     assert_equal [nil, 1], [letter(7, key: "k"), letter(7)].map { |one| sent(one, to: "small")[:partition] }
+    assert_nil sent(letter(7, key: "k"), to: "wide")[:partition], "it has a partition 3, but for other keys"
     assert_equal 3, sent(letter(7, key: "k"), to: "orders")[:partition]
     foreign = letter(5, { "a" => "1" }, key: "k")
     assert_equal [nil, { "a" => "1" }], sent(foreign, to: "small").values_at(:partition, :headers)

@@ -27,7 +27,14 @@ class IteratorTest < Minitest::Test
 
     def watermarks(*place, _timeout) = [10, 60].tap { @asked << place }
     def committed(places, _timeout) = places.map { |place| @committed[place] }
-    def offsets_for_times(times, _timeout) = times.map { |*, time| time > Time.at(100) ? nil : time.to_i }
+
+    def offsets_for_times(times, _timeout)
+      times.map do |topic, partition, time|
+        raise "no partition #{topic}/#{partition}" unless topic.is_a?(String) && partition.between?(0, 2)
+
+        time > Time.at(100) ? nil : time.to_i
+      end
+    end
   end
 
   def spans(*topics, from: :beginning, committed: nil)
@@ -47,6 +54,14 @@ class IteratorTest < Minitest::Test
     end
     error = assert_raises(Pelton::ConfigError) { Pelton::Iterator.new(Pelton::Config.new, ["a"], on_begin: 5) }
     assert_includes error.message, "on_begin = 5: expected an object with the method call"
+  end
+
+  def test_a_time_ends_each_partition_at_its_own_offset_and_never_behind_its_end
+    { 42 => 42, 99 => 60, 500 => 60 }.each do |seconds, expected|
+      ends = Pelton::Iterator::Ends.new(Time.at(seconds), false)
+      assert_equal({ ["a", 0] => expected, ["a", 1] => expected, ["a", 2] => expected },
+                   ends.of(spans("a"), Kafka.new, 1), seconds)
+    end
   end
 
   # The end of committed messages, 60, is before it.
@@ -131,7 +146,8 @@ class IteratorTest < Minitest::Test
 
   # A subscription: what poll brings, and what was assigned.
   class Reader < Kafka
-    attr_reader :assigned
+    # waits: seconds of each poll.
+    attr_reader :assigned, :waits
 
     def initialize(*events)
       super()
@@ -144,6 +160,7 @@ class IteratorTest < Minitest::Test
 
     # In place of an event: what happens meanwhile.
     def poll(timeout)
+      (@waits ||= []) << timeout
       event = @events.shift
       event.respond_to?(:call) ? event.call(timeout) && nil : event
     end
@@ -264,6 +281,7 @@ class IteratorTest < Minitest::Test
     reader.errors = [timeout]
     error = assert_raises(Pelton::KafkaError) { follow(reader, "b", last: 0, timeout: 0) }
     assert_equal "Local: Timed out; last error: SASL: wrong password (_TIMED_OUT, -185)", error.message
+    assert_equal [0], reader.waits.uniq, "it waits for no further report"
     assert_equal [true, false], [error.retriable?, error.fatal?]
     reader = Reader.new(down)
     reader.errors = [timeout]
