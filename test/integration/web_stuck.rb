@@ -59,8 +59,8 @@ Scenario.run do
       4 => /long call, \S+ s offset 1/ }.each do |number, state|
       shows.call(group, number, state)
     end
-    overview = page.call("/")
-    check(overview.include?("#{group}: #{name}/1 is failing"), overview)
+    overview = nil
+    eventually(30, -> { overview }) { (overview = page.call("/")).include?("#{group}: #{name}/1 is failing") }
     check(!overview.include?("#{name}/0 is"), overview)
     check(overview.match?(%r{#{group}: #{name}/4 has been in one call for \S+ s, at offset 1 }), overview)
   end

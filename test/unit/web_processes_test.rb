@@ -219,10 +219,15 @@ class WebProcessesTest < Minitest::Test
     orders
     problems = -> { get("/").text[/Needs attention(.*?) Groups/m, 1].strip.lines.map(&:strip).reject(&:empty?) }
     reported(report(partitions: { "billing" => { "orders" => [[0, 9, "paused"], [1, 1, "running"]] } }))
-    assert_match(/\ANothing\. .* no process reports a failing partition or a long call\.\z/, problems.call.join)
+    assert_match(/\ANothing\. .* no process reports a partition that keeps failing or a long call\.\z/, problems.call.join)
     rows = [[0, 9, "paused"], [1, 1, "failing"], [2, 1, "stopped"], [3, nil, "unbuilt"]]
-    reported(report(partitions: { "billing" => { "orders" => rows } }), # two may report it while it changes hands
-             report(pid: 2, partitions: { "billing" => { "orders" => rows[1, 1] } }))
+    report_all = lambda do # two processes may report it while it changes hands
+      reported(report(partitions: { "billing" => { "orders" => rows } }),
+               report(pid: 2, partitions: { "billing" => { "orders" => rows[1, 1] } }))
+    end
+    report_all.call
+    assert_equal ["billing: orders/2 is stopped", "billing: orders/3 is unbuilt"], problems.call, "one failed attempt"
+    report_all.call
     assert_equal ["billing: orders/1 is failing", "billing: orders/2 is stopped", "billing: orders/3 is unbuilt"],
                  problems.call
     reported(report(state: "stopped"), report(pid: 2, state: "stopped"))
@@ -233,11 +238,13 @@ class WebProcessesTest < Minitest::Test
   def test_the_first_overview_waits_for_the_reports_and_says_when_they_are_still_being_read
     orders
     gate = Thread::Queue.new
-    row = Fakes::Message.new("pelton.reports", 0, 0, JSON.generate(report.to_h.merge(version: 1)))
+    rows = Array.new(2) do |number|
+      Fakes::Message.new("pelton.reports", 0, number, JSON.generate(report.to_h.merge(version: 1)))
+    end
     reading = Pelton::Web::ReportHistory.new do |options, each|
-      options[:on_begin].call({ ["pelton.reports", 0] => 0...1 })
+      options[:on_begin].call({ ["pelton.reports", 0] => 0...2 })
       gate.pop
-      each.call(row)
+      rows.each(&each)
       options[:reached_end].call("pelton.reports", 0)
     end
     @web.instance_variable_set(:@reports, reading)
@@ -263,10 +270,21 @@ class WebProcessesTest < Minitest::Test
     gate&.close
   end
 
+  def test_the_overview_does_not_name_a_partition_that_fails_now_and_then
+    orders
+    now = Pelton::Clock.wall
+    %w[failing running failing].each.with_index(-3) do |state, ago|
+      reported(report(at: now + ago, partitions: { "billing" => { "orders" => [[1, 1, state]] } }))
+    end
+    assert_match(/Needs attention\s+Nothing/, get("/").text)
+    reported(report(at: now, partitions: { "billing" => { "orders" => [[0, 1, "failing"]] } }))
+    assert_match(/Needs attention\s+Nothing/, get("/").text, "another partition")
+  end
+
   def test_the_overview_names_a_failing_partition_however_many_groups_have_no_members
     orders
     25.times { |number| @groups.commits["gone-#{number}"] = { ["orders", 0] => [50, ""] } }
-    reported(report(partitions: { "billing" => { "orders" => [[1, 1, "failing"]] } }))
+    2.times { reported(report(partitions: { "billing" => { "orders" => [[1, 1, "failing"]] } })) }
     problems = get("/").text[/Needs attention(.*?) Groups/m, 1]
     assert_match(%r{\A\s*billing: orders/1 is failing\s+gone-\d+ has no members}, problems)
     assert_match(/and 6 more\s*\z/, problems)

@@ -41,8 +41,10 @@ module Pelton
         @read = read
         @lock = Mutex.new
         @changed = ConditionVariable.new
-        # Under @lock. {"web-1:4711:1764300000123" => Report}, {[:lag, the same] => Series}, the oldest first.
+        # Under @lock. {"web-1:4711:1764300000123" => Report}, its report before, {[:lag, the same] => Series}, the
+        # oldest first.
         @latest = {}
+        @before = {}
         @series = {}
         @failures = []
         @thread = @problem = @failed_at = nil
@@ -87,6 +89,10 @@ module Pelton
       # The same, of what is read already: neither waits nor reads.
       #: () -> Array[Reports::Report]
       def known = @lock.synchronize { @latest.values }
+
+      # For each process, the report before its latest one.
+      #: () -> Array[Reports::Report]
+      def before = @lock.synchronize { @before.values }
 
       # Messages per second that a process did (:in) and sent (:out), its :errors per second, :lag and memory (:rss).
       #: (Symbol, String) -> Series
@@ -134,6 +140,7 @@ module Pelton
           @failures.concat(fresh.map { |facts| Failure.new(report.process_name, report.id, facts) })
           @failures.shift(@failures.size - ERRORS) if @failures.size > ERRORS
           @latest[report.id] = report
+          @before[report.id] = before if before
           note_numbers(report)
           forget
         end
@@ -229,7 +236,7 @@ module Pelton
         gone = @latest.select { |_, one| one.at < oldest }.keys
         gone << @latest.min_by { |_, one| one.at }.first if @latest.size - gone.size > PROCESSES
         gone.each do |id|
-          @latest.delete(id)
+          [@latest, @before].each { |known| known.delete(id) }
           [*RATES.keys, *LEVELS.keys].each { |kind| @series.delete([kind, id]) }
         end
       end

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "set"
 require_relative "../page"
 require_relative "../trend_view"
 
@@ -12,6 +13,8 @@ module Pelton
 
         # Most problems and groups that are listed.
         FEW = 20
+        PLACE = %i[process group partition].freeze
+        private_constant :PLACE
 
         private
 
@@ -19,9 +22,11 @@ module Pelton
         # What processes report, and what the cluster shows. Groups without members may be many and old: they come last.
         def problems = @problems ||= failing + now.problems
 
-        # Partitions that a process reports as failing, stopped or unbuilt, or whose call takes long.
+        # Partitions that a process reports as stopped or unbuilt, as failing twice in a row (the next attempt may be only
+        # a second away), or whose call takes long.
         def failing
           rows = troubled.select { |row| [*Reports::Report::BAD, Reports::Summary::LONG_CALL].include?(row[:state]) }
+          rows = rows.reject { |row| row[:state] == "failing" && !bad_before.include?(row.values_at(*PLACE)) }
           rows.map { |row| [trouble(row), :group, row[:group]] }.uniq
         end
 
@@ -30,6 +35,14 @@ module Pelton
           return "#{place} is #{row[:state]}" unless row[:seconds]
 
           "#{place} has been in one call for #{seconds(row[:seconds])}#{", at offset #{row[:offset]}" if row[:offset]}"
+        end
+
+        # [["web-1:4711", "billing", "orders/0"], …]: what needed attention in the report before.
+        def bad_before
+          @bad_before ||= web.reports.before.flat_map do |report|
+            bad = report.each_partition.select { |*, state| Reports::Report::BAD.include?(state) }
+            bad.map { |group, topic, number,| [report.process_name, group, "#{topic}/#{number}"] }
+          end.to_set
         end
 
         # Those with the largest lag.
