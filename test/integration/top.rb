@@ -2,11 +2,13 @@
 
 # once: the terminal is the same on every Ruby
 
+require "shellwords"
 require "support/scenario"
+require "support/ssh_server"
 require "pelton/reports"
 
-# `pelton top` in a real terminal (tmux): two server processes, a running job, an error, a resized window, q. And one
-# frame as text and JSON.
+# `pelton top` in a real terminal (tmux): two server processes, a running job, an error, a resized window, q. The same
+# over SSH. And one frame as text and JSON.
 
 TOP = <<~RUBY
   require "pelton"
@@ -32,7 +34,8 @@ TOP = <<~RUBY
 RUBY
 
 Scenario.run do
-  exit 77 unless system("command -v tmux >/dev/null")
+  missing = [*("tmux" unless system("command -v tmux >/dev/null")), *SshServer.missing]
+  exit 77 if missing.any? && puts("skipped: there is no #{missing.join(", no ")}").nil?
 
   folder = Dir.mktmpdir("pelton-top")
   at_exit { FileUtils.rm_rf(folder) }
@@ -80,6 +83,19 @@ Scenario.run do
 
   system(*tmux, "send-keys", "q")
   shows.call("the end", /ended with 0/)
+
+  # --- over SSH ---
+
+  ssh = SshServer.new(folder)
+  server = child({}, ssh.command)
+  eventually(20, -> { server.output }) { server.output.include?("Server listening") }
+  remote = [*ssh.login, command.join(" ")].shelljoin
+  system(*tmux, "respawn-pane", "-k", "#{remote}; echo over SSH ended with $?; exec cat")
+  shows.call("the job over SSH", running_job)
+  system(*tmux, "resize-window", "-x", "60", "-y", "12")
+  shows.call("a small window over SSH", /\A.*\n(.*\n)*q quits\s*\z/)
+  system(*tmux, "send-keys", "q")
+  shows.call("the end over SSH", /over SSH ended with 0/)
 
   once = pelton("top", *options, "--once", "--group", group)
   equal(0, exit_code(once), "exit code\n#{once.output}")
