@@ -261,6 +261,7 @@ class WebHistoryTest < Minitest::Test
     end
     assert_equal ["90 s", "100 s", "50 s"], values.call(90)
     assert_equal ["2.5 min", "4 min", "2 min"], values.call(150)
+    assert_equal [["2 h", "2 h", "1 h"], ["6.5 d", "8 d", "4 d"]], [7200, 561_600].map { |most| values.call(most) }
   end
 
   def test_values_of_a_plot_without_a_number_or_with_one_message

@@ -19,12 +19,14 @@ module Pelton
       FEW = 60
       # The shortest time that is drawn, in seconds.
       SHORTEST = 60
-      private_constant :LARGE, :SMALL, :GRID, :ROUND, :POINTS, :FEW, :SHORTEST
+      # From so many seconds on, a time is shown in this unit.
+      TIMES = { 172_800 => [86_400.0, " d"], 7200 => [3600.0, " h"], 120 => [60.0, " min"], 0 => [1, " s"] }.freeze
+      private_constant :LARGE, :SMALL, :GRID, :ROUND, :POINTS, :FEW, :SHORTEST, :TIMES
 
       module_function
 
       # lines: {"in" => Series, …}, the first with the accent color. unit: "/s" or "B"; without one, values are whole
-      # numbers; :time for seconds, also in minutes. span: seconds that are drawn; nil: since the first value. gap:
+      # numbers; :time for seconds, up to days. span: seconds that are drawn; nil: since the first value. gap:
       # seconds without a value that interrupt a line.
       #: (String, Hash[String, Series], now: Float, ?unit: String | Symbol, ?span: Numeric?, ?gap: Numeric) -> Html
       def large(title, lines, now:, unit: "", span: nil, gap: Float::INFINITY)
@@ -52,8 +54,8 @@ module Pelton
       def measure(unit, most)
         return measure_bytes(most) if unit == "B"
 
-        factor = unit == :time && most >= 120 ? 60.0 : 1
-        unit = factor == 1 ? " s" : " min" if unit == :time
+        factor = 1
+        factor, unit = TIMES.find { |least, _| most >= least }.last if unit == :time
         [->(value) { "#{Numbers.short(value / factor)}#{unit}" }, round_up(most / factor, unit.empty? ? 2 : 0) * factor]
       end
 

@@ -22,8 +22,8 @@ module Pelton
         # What processes report, and what the cluster shows. Groups without members may be many and old: they come last.
         def problems = @problems ||= failing + now.problems
 
-        # Partitions that a process reports as stopped or unbuilt, as failing twice in a row (the next attempt may be only
-        # a second away), or whose call takes long.
+        # Partitions that a process reports as stopped or unbuilt, or whose call takes long; or as failing twice in a
+        # row, because the next attempt may be only a second away.
         def failing
           rows = troubled.select { |row| [*Reports::Report::BAD, Reports::Summary::LONG_CALL].include?(row[:state]) }
           rows = rows.reject { |row| row[:state] == "failing" && !bad_before.include?(row.values_at(*PLACE)) }
