@@ -53,9 +53,11 @@ class Librdkafka
   def system_problem
     version = pkg_config("--modversion", "rdkafka")
     if version.nil?
-      "PELTON_LIBRDKAFKA=system: pkg-config finds no rdkafka (Debian: apt-get install pkg-config librdkafka-dev)."
+      "PELTON_LIBRDKAFKA=system: pkg-config finds no rdkafka. Install pkg-config and librdkafka #{OLDEST} or newer " \
+        "with its headers (Debian 12 and 13 have an older one). Or unset PELTON_LIBRDKAFKA."
     elsif older?(version)
-      "PELTON_LIBRDKAFKA=system: this machine has librdkafka #{version}, and Pelton needs #{OLDEST} or newer."
+      "PELTON_LIBRDKAFKA=system: this machine has librdkafka #{version}, and Pelton needs #{OLDEST} or newer. Unset " \
+        "PELTON_LIBRDKAFKA for the bundled one, or name a folder with newer sources."
     end
   end
 

@@ -64,11 +64,12 @@ class LibrdkafkaTest < Minitest::Test
 
   def test_the_systems_is_refused_where_it_is_missing_too_old_or_told_to_have_features
     machine_has("rdkafka" => "2.3.0")
-    assert_equal ["PELTON_LIBRDKAFKA=system: this machine has librdkafka 2.3.0, and Pelton needs #{OLDEST} or newer."],
+    assert_equal ["PELTON_LIBRDKAFKA=system: this machine has librdkafka 2.3.0, and Pelton needs #{OLDEST} or newer. " \
+                  "Unset PELTON_LIBRDKAFKA for the bundled one, or name a folder with newer sources."],
                  choice("system").problems
     assert_match(/\APELTON_FEATURES="oidc": .* Unset one/, choice("system", "oidc").problems.last)
     machine_has({})
-    missing = /\APELTON_LIBRDKAFKA=system: pkg-config finds no rdkafka .*librdkafka-dev/
+    missing = /\APELTON_LIBRDKAFKA=system: pkg-config finds no rdkafka\. Install .* #{OLDEST} or newer .* unset/
     assert_match missing, choice("system").problems.first
     ENV["PATH"] = "/nowhere"
     assert_match missing, choice("system").problems.first

@@ -33,7 +33,7 @@ module Gems
     gems.each { |path| puts format("%<size>5.1f MB  %<path>s", size: File.size(path) / 1e6, path: path) }
     compare(to, rubies, *("--source" if source_only)) if twice
     rubies.each { |ruby| try(gems.last, ruby) } unless source_only || target
-    suites.each { |suite| CleanSystem.new(suite).try(gems.last) }
+    suites.each { |suite| CleanSystem.new(suite, target).try(gems.last) }
     gems
   end
 

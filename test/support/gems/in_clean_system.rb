@@ -5,7 +5,7 @@
 require "etc"
 require "socket"
 
-MAXIMUM_SECONDS = 5
+MAXIMUM_SECONDS = ENV["EMULATED"].to_s.empty? ? 5 : Float::INFINITY
 
 $stdout.sync = true
 compilers = %w[cc gcc clang cargo rustc make].select { |tool| system("command -v #{tool} >/dev/null") }

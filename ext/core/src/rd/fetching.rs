@@ -14,7 +14,6 @@ use crate::lock;
 use account::Account;
 pub use account::{Read, Watched};
 use std::cell::Cell;
-use std::ffi::{c_char, c_int, c_void};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -88,41 +87,46 @@ fn now() -> i64 {
     time.tv_sec * 1_000_000 + time.tv_nsec / 1_000
 }
 
+/// What the linker puts in front of librdkafka's functions. They run on its threads.
 #[cfg(wraps)]
-unsafe extern "C" {
-    fn __real_rd_kafka_toppar_fetch_decide(toppar: *mut c_void, broker: *mut c_void, remove: c_int) -> i64;
-    fn __real_rd_kafka_toppar_get2(
+mod wrapped {
+    use super::{FOUND, LIMIT, PAUSE, account, lock, now, queued};
+    use std::ffi::{c_char, c_int, c_void};
+    use std::sync::atomic::Ordering;
+
+    unsafe extern "C" {
+        fn __real_rd_kafka_toppar_fetch_decide(toppar: *mut c_void, broker: *mut c_void, remove: c_int) -> i64;
+        fn __real_rd_kafka_toppar_get2(
+            client: *mut c_void,
+            topic: *const c_char,
+            partition: i32,
+            unassigned: c_int,
+            create: c_int,
+        ) -> *mut c_void;
+    }
+
+    /// Whether this partition is to be fetched now, and else when to ask again.
+    #[unsafe(export_name = "__wrap_rd_kafka_toppar_fetch_decide")]
+    unsafe extern "C" fn decide(toppar: *mut c_void, broker: *mut c_void, remove: c_int) -> i64 {
+        let limit = LIMIT.load(Ordering::Relaxed);
+        let open = remove != 0 || limit == usize::MAX || lock(account()).is_open(toppar as usize, limit, now(), queued);
+        // SAFETY: librdkafka's own arguments; `remove` takes the partition out of the next fetch, and nothing else.
+        let again = unsafe { __real_rd_kafka_toppar_fetch_decide(toppar, broker, if open { remove } else { 1 }) };
+        if open { again } else { now() + PAUSE }
+    }
+
+    /// Looks a partition up. `rd_kafka_queue_get_partition` does so, and `watch` then knows whose queue it is.
+    #[unsafe(export_name = "__wrap_rd_kafka_toppar_get2")]
+    unsafe extern "C" fn get(
         client: *mut c_void,
         topic: *const c_char,
         partition: i32,
         unassigned: c_int,
         create: c_int,
-    ) -> *mut c_void;
-}
-
-/// Whether this partition is to be fetched now, and else when to ask again. On a thread of librdkafka's.
-#[cfg(wraps)]
-#[unsafe(export_name = "__wrap_rd_kafka_toppar_fetch_decide")]
-unsafe extern "C" fn decide(toppar: *mut c_void, broker: *mut c_void, remove: c_int) -> i64 {
-    let limit = LIMIT.load(Ordering::Relaxed);
-    let open = remove != 0 || limit == usize::MAX || lock(account()).is_open(toppar as usize, limit, now(), queued);
-    // SAFETY: librdkafka's own arguments; `remove` takes the partition out of the next fetch, and nothing else.
-    let again = unsafe { __real_rd_kafka_toppar_fetch_decide(toppar, broker, if open { remove } else { 1 }) };
-    if open { again } else { now() + PAUSE }
-}
-
-/// Looks a partition up. `rd_kafka_queue_get_partition` does so, and `watch` then knows whose queue it is.
-#[cfg(wraps)]
-#[unsafe(export_name = "__wrap_rd_kafka_toppar_get2")]
-unsafe extern "C" fn get(
-    client: *mut c_void,
-    topic: *const c_char,
-    partition: i32,
-    unassigned: c_int,
-    create: c_int,
-) -> *mut c_void {
-    // SAFETY: librdkafka's own arguments.
-    let toppar = unsafe { __real_rd_kafka_toppar_get2(client, topic, partition, unassigned, create) };
-    FOUND.set(toppar as usize);
-    toppar
+    ) -> *mut c_void {
+        // SAFETY: librdkafka's own arguments.
+        let toppar = unsafe { __real_rd_kafka_toppar_get2(client, topic, partition, unassigned, create) };
+        FOUND.set(toppar as usize);
+        toppar
+    }
 }
