@@ -31,7 +31,8 @@ module Gems
     end
     sums(to)
     gems.each { |path| puts format("%<size>5.1f MB  %<path>s", size: File.size(path) / 1e6, path: path) }
-    compare(to, rubies, *("--source" if source_only)) if twice
+    options = { "--target" => target, "--root" => target && root }.compact.to_a.flatten
+    compare(to, rubies, *("--source" if source_only), *options) if twice
     rubies.each { |ruby| try(gems.last, ruby) } unless source_only || target
     suites.each { |suite| CleanSystem.new(suite, target).try(gems.last) }
     gems

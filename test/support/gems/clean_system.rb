@@ -13,7 +13,9 @@ module Gems
     PACKAGES = "base-files,ruby,dash,coreutils"
     FILES = %w[gems/in_clean_system.rb gems/first_use.rb tls_server.rb certificates.rb].freeze
     # CPU as Rust names it => Debian's name of it, and how its programs begin: ELF, 64 bits, little endian, the machine.
-    FOREIGN = { "aarch64" => ["arm64", %q(\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00)] }.freeze
+    FOREIGN = {
+      "aarch64" => ["arm64", %q(\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00)]
+    }.freeze
     MASK = %q(\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff)
     # In namespaces of its own, so what it mounts and starts ends with it.
     ENTER = <<~SHELL
@@ -37,7 +39,7 @@ module Gems
     def initialize(suite, target = nil)
       @suite = suite
       @cpu = target.to_s[/\A[^-]+/]
-      @architecture, @magic = FOREIGN[@cpu]
+      @architecture, @magic = FOREIGN[@cpu] unless @cpu == RbConfig::CONFIG["host_cpu"]
       cache = ENV.fetch("XDG_CACHE_HOME") { File.join(Dir.home, ".cache") }
       @root = File.join(cache, "pelton", ["debian", suite, *@architecture].join("-"))
     end
