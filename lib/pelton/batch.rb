@@ -38,6 +38,10 @@ module Pelton
     #   For Pelton: an empty batch that is stale when this one is. It keeps no messages.
     #: def emptied: () -> Batch
 
+    # @!method crowded?
+    #   For Pelton: do unreleased batches take half of what the partition may have in memory?
+    #: def crowded?: () -> bool
+
     # @!method restarted?
     #   For Pelton: is it the first batch after the topic was deleted and created again?
     #: def restarted?: () -> bool

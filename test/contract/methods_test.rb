@@ -50,6 +50,7 @@ module MessagesContract
     assert_equal [@topic, 0], [batch.topic, batch.partition]
     assert_equal [3, 0, 2], [batch.size, batch.first_offset, batch.last_offset], "size, first and last offset"
     assert_equal [false, false, 0], [batch.stale?, batch.restarted?, batch.dropped], "stale, restarted, dropped"
+    refute batch.crowded?, "alone"
   end
 
   def test_nil_and_empty_payloads_and_keys_stay_distinct

@@ -56,9 +56,11 @@ module SubscriptionContract
   def test_only_so_many_batches_are_out
     subscription = assigned(fill(50))
     batches = Array.new(2) { event(subscription, :batch).last }
+    assert_equal [true, true], batches.map(&:crowded?)
     assert_nil subscription.poll(0.3)
     2.times { batches.first.release } # the second time it is no credit
     batches << event(subscription, :batch).last
+    assert_equal [false, true, true], batches.map(&:crowded?), "the released one, and those of which two are out"
     assert_nil subscription.poll(0.3)
     assert_equal batches.map(&:first_offset), batches.map(&:first_offset).sort
     batches.each(&:release)

@@ -91,6 +91,33 @@ class EmbeddedKeyedTest < Minitest::Test
     assert app.stop
   end
 
+  # Messages that come one by one are batches of one message, of which 16 may be in memory.
+  def test_a_hundred_keys_that_wait_for_a_retry_do_not_hold_up_others
+    name = topic
+    seen = @seen
+    tried = Thread::Queue.new
+    reader = Class.new(Pelton::Consumer) do
+      define_method(:process) do |message|
+        next seen << message.offset if message.key == "z"
+
+        tried << message.offset
+        raise IOError, "on purpose"
+      end
+    end
+    app = app(concurrency: 3, shutdown_timeout: 1, flush_timeout: 0) do
+      topic(name, to: reader) { concurrency(3) && backoff(600..600) }
+    end
+    app.start
+    100.times do |offset|
+      produce_keys(app, name, "-")
+      assert_equal [offset], take(1, tried)
+    end
+    produce_keys(app, name, "z")
+    assert_equal [100], take(1)
+    refute app.stop, "100 messages are left undone"
+    assert_equal 0, first_offset(app.config.group_id, name)
+  end
+
   def test_a_poison_message_goes_to_the_dead_letters_alone
     name = topic
     dead = topic

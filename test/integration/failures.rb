@@ -3,8 +3,8 @@
 require "support/scenario"
 require "timeout"
 
-# Whatever consume does instead of returning: it is contained, its messages run again in order, the others go on; an
-# exit stops the server in order.
+# Whatever consume does instead of returning: it is contained, its messages run again in order, the others go on,
+# however many keys wait for a retry; an exit stops the server in order.
 
 # What goes wrong in consume, a partition each.
 FAILURES = {
@@ -82,6 +82,33 @@ Scenario.run do
     equal([13, 13], retries.map { |event| event[:offset] }, "where #{FAILURES.keys[partition]} runs again")
   end
   equal(4, events(server, "worker.replaced").size, "workers replaced")
+
+  # Messages that come one by one, two of each key: all but the last key fail, until the provider is up again.
+  keys = topic
+  up = false
+  tried = Thread::Queue.new
+  done = Thread::Queue.new
+  paying = Class.new(Pelton::Consumer) do
+    define_method(:process) do |message|
+      tried << message.offset
+      raise IOError, "the provider is down" unless up || message.key == "healthy"
+
+      done << [message.key, message.offset]
+    end
+  end
+  server = app(group: unique("keys"), concurrency: 3) { topic(keys, to: paying) { concurrency(4) && backoff(5..5) } }
+  server.start
+  50.times do |number|
+    2.times { server.producer.produce_sync(topic: keys, key: "k#{number}", payload: "x") }
+    eventually(30, "the attempt of k#{number}") { tried.size > number }
+  end
+  server.producer.produce_sync(topic: keys, key: "healthy", payload: "x")
+  equal([["healthy", 100]], take(done, 1), "what is done beside 50 keys that wait")
+  up = true
+  paid = take(done, 100).group_by(&:first).transform_values { |times| times.map(&:last) }
+  equal(Array.new(50) { |number| ["k#{number}", [2 * number, (2 * number) + 1]] }.to_h, paid, "each key in its order")
+  equal(true, server.stop, "stop")
+  equal([101], committed(server.config.group_id, keys, 1), "what is committed")
 
   # What ends the whole server: in order, and nothing is lost by it.
   folder = Dir.mktmpdir("pelton-failures")

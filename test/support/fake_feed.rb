@@ -40,6 +40,7 @@ module FakeFeed
     def stale? = false
     def emptied = self
     def restarted? = false
+    def crowded? = false
     def dropped = 0
     def messages = raise("a message of an untouched batch was asked for")
     def release = @feed.released(@partition)

@@ -46,10 +46,11 @@ module Fakes
     attr_reader :topic, :partition, :messages, :releases, :epoch
 
     # stale: called with a batch, true if its partition was sought since. epoch: number of seeks before it. restarted:
-    # the log was recreated, and this is its first batch.
-    def initialize(messages, stale: -> { false }, epoch: 0, restarted: false, &on_release)
+    # the log was recreated, and this is its first batch. crowded: see Pelton::Batch#crowded?.
+    def initialize(messages, stale: -> { false }, epoch: 0, restarted: false, crowded: -> { false }, &on_release)
       super()
       @restarted = restarted
+      @crowded = crowded
       @epoch = epoch
       @stale = stale
       @topic = messages.first.topic
@@ -67,6 +68,7 @@ module Fakes
     def stale? = @stale.call
     def emptied = self
     def restarted? = @restarted
+    def crowded? = @releases.zero? && @crowded.call
     def dropped = 0
 
     def release

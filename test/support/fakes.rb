@@ -263,7 +263,9 @@ module Fakes
         @positions[place] = @positions.delete(place)
         @credits[place] += 1
         epoch = @epochs[place]
-        return [:batch, Batch.new(messages, epoch: epoch, stale: -> { @epochs[place] != epoch }) { released(place) }]
+        stale = -> { @epochs[place] != epoch }
+        crowded = -> { @lock.synchronize { @credits[place] * 2 >= @options[:prefetch_batches] } }
+        return [:batch, Batch.new(messages, epoch: epoch, stale: stale, crowded: crowded) { released(place) }]
       end
       nil
     end

@@ -61,6 +61,7 @@ pub fn define(ruby: &Ruby, pelton: RModule) -> Result<(), Error> {
     class.define_method("epoch", method!(epoch, 0))?;
     class.define_method("stale?", method!(is_stale, 0))?;
     class.define_method("emptied", method!(emptied, 0))?;
+    class.define_method("crowded?", method!(is_crowded, 0))?;
     class.define_method("restarted?", method!(is_restarted, 0))?;
     class.define_method("messages", method!(messages, 0))?;
     class.define_method("unknown_schemas", method!(unknown_schemas, 0))?;
@@ -136,6 +137,10 @@ fn emptied(ruby: &Ruby, this: Value) -> Result<Value, Error> {
 
 fn is_stale(ruby: &Ruby, this: Value) -> Result<bool, Error> {
     Ok(CLASS.get(ruby, &this)?.batch.is_stale())
+}
+
+fn is_crowded(ruby: &Ruby, this: Value) -> Result<bool, Error> {
+    Ok(CLASS.get(ruby, &this)?.batch.is_crowded())
 }
 
 fn is_restarted(ruby: &Ruby, this: Value) -> Result<bool, Error> {

@@ -84,6 +84,11 @@ impl Batch {
         lock(&self.chunks).clone()
     }
 
+    /// Whether unreleased batches take half of what the partition may have in memory. False after `release`.
+    pub fn is_crowded(&self) -> bool {
+        !self.origin.is_foreign() && lock(&self.credit).as_ref().is_some_and(|credit| credit.is_half_spent())
+    }
+
     /// Lets the partition be read on, and frees what no message object stands for. Idempotent. Returns the bytes that it
     /// freed.
     pub fn release(&self) -> usize {

@@ -37,6 +37,12 @@ impl Credit {
         out.spent
     }
 
+    /// Whether half of it is out: the partition may soon have to wait.
+    pub(super) fn is_half_spent(&self) -> bool {
+        let out = lock(&self.out);
+        out.batches * 2 >= self.limits.prefetch || out.bytes * 2 >= self.limits.prefetch_bytes
+    }
+
     pub(super) fn take(&self, read: Read) {
         let mut out = lock(&self.out);
         out.batches += 1;

@@ -39,6 +39,23 @@ fn spent_credit_is_not_there_again_while_the_bytes_are_out() {
 }
 
 #[test]
+fn credit_is_half_spent_with_half_of_the_batches_or_of_the_bytes() {
+    let credit = credit(4, 100);
+    take(&credit, 10);
+    assert!(!credit.is_half_spent());
+    take(&credit, 10);
+    assert!(credit.is_half_spent());
+    credit.give_back(10);
+    assert!(!credit.is_half_spent());
+    take(&credit, 40);
+    credit.give_back(10);
+    assert!(!credit.is_half_spent(), "one batch of 40 bytes is out");
+    credit.give_back(40);
+    take(&credit, 50);
+    assert!(credit.is_half_spent(), "one batch of 50 bytes is out");
+}
+
+#[test]
 fn a_single_large_batch_spends_the_credit() {
     let credit = credit(4, 100);
     take(&credit, 99);

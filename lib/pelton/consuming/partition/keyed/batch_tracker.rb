@@ -16,6 +16,8 @@ module Pelton
       attr_accessor :dues
       # [offset, leader epoch] behind the batch that came before; nil: it is the first.
       attr_accessor :before
+      # How many messages are not finished.
+      attr_reader :left
 
       #: (Batch) -> void
       def initialize(batch)
@@ -26,8 +28,10 @@ module Pelton
         # [offset, leader epoch] behind its last message.
         @end = [batch.last_offset + 1, batch.leader_epoch].freeze
         @items = @messages.map { |message| Item.new(message, self) }
-        # How many messages are not finished.
         @left = @items.size
+        # How many messages it had, and their bytes.
+        @size = @left + batch.dropped
+        @bytes = batch.bytes
         release if over? # a `where` left nothing of it
       end
 
@@ -62,6 +66,13 @@ module Pelton
         release
         true
       end
+
+      # Bytes that are kept if it is released now: if few messages are unfinished, only theirs (Chunk#few in ext/core).
+      #: () -> Integer
+      def left_bytes = @left <= @size / 8 ? @bytes * @left / @size : @bytes
+
+      # Do unreleased batches take half of what the partition may have in memory?
+      def crowded? = !@batch.nil? && @batch.crowded?
 
       # Are all finished?
       def over? = @left.zero?

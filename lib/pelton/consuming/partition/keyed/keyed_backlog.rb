@@ -16,9 +16,9 @@ module Pelton
     # a key queue. Several jobs run at a time, no two of them with messages of one key. Everything before the first
     # message that is not done may be stored.
     #
-    # Its memory is bounded: unfinished messages by the native credit, and finished messages that are not marked by
-    # Unmarked::LIMIT, plus one job per executor. Each method takes time in proportion to the messages and key queues
-    # that it is about, however many others there are.
+    # Its memory is bounded: unfinished messages by the native credit and by Stragglers, and finished messages that are
+    # not marked by Unmarked::LIMIT, plus one job per executor. Each method takes time in proportion to the messages and
+    # key queues that it is about, however many others there are.
     class KeyedBacklog
       # limit: messages that a job gets at most; executors: jobs at the same time; delay: the step, if there is one.
       #: (Integer, executors: Integer, keys: Keys, ?delay: Steps::Delay?) -> void
@@ -60,8 +60,8 @@ module Pelton
       def next(executor)
         return if @hold_until || (!@key_queues.closed? && full?)
 
-        @unsorted.spread(@key_queues) unless @key_queues.closed?
-        return if @key_queues.ready.zero?
+        @unsorted.spread(@key_queues) { |tracker| @open.spread(tracker) } unless @key_queues.closed?
+        return @open.read_on if @key_queues.ready.zero?
 
         count = executor.process? ? 1 : (@key_queues.ready / @executors.to_f).ceil
         key_queues, items = @key_queues.take(count, @limit, one_by_one: executor.process?)

@@ -2,6 +2,7 @@
 
 require_relative "batch_tracker"
 require_relative "key_queues"
+require_relative "stragglers"
 require_relative "unmarked"
 
 module Pelton
@@ -23,8 +24,9 @@ module Pelton
         @unmarked = unmarked
         # {41 => item, 42 => item, …}, in the order of their offsets.
         @items = {}
-        # {tracker => true}: the batches that are not released.
+        # {tracker => true}: the batches with unfinished messages.
         @trackers = {}.compare_by_identity
+        @stragglers = Stragglers.new
         # [offset, leader epoch] behind the last message that came; nil: none came.
         @end = nil
         # How many messages came.
@@ -46,6 +48,16 @@ module Pelton
         end
         @trackers[tracker] = true
       end
+
+      # The messages of a batch are in key queues.
+      #: (BatchTracker) -> void
+      def spread(tracker)
+        @stragglers.add(tracker) unless tracker.over?
+      end
+
+      # No key can run now. Lets the partition be read on, as far as that is allowed.
+      #: () -> void
+      def read_on = @stragglers.release
 
       #: (Integer?) -> Item?
       def [](offset) = @items[offset]
@@ -122,8 +134,13 @@ module Pelton
 
       def leave_key_queue(item)
         @highest = item.offset if item.offset > @highest
-        @trackers.delete(item.tracker) if item.tracker.finish
+        forget(item.tracker) if item.tracker.finish
         @key_queues.drop(item)
+      end
+
+      def forget(tracker)
+        @trackers.delete(tracker)
+        @stragglers.remove(tracker)
       end
 
       def note_dropped(item)

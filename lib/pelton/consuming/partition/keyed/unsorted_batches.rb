@@ -45,10 +45,10 @@ module Pelton
         @sorting = nil
       end
 
-      # Moves the messages of sorted batches to key queues, as far as the order allows.
-      #: (KeyQueues) -> void
+      # Moves the messages of sorted batches to key queues, as far as the order allows. Yields each batch after that.
+      #: (KeyQueues) { (BatchTracker) -> void } -> void
       def spread(key_queues)
-        spread_first(key_queues) until @trackers.empty? || blocked?(key_queues)
+        yield spread_first(key_queues) until @trackers.empty? || blocked?(key_queues)
       end
 
       # Drops batches of which nothing is left, except the one that a job is sorting.
@@ -64,13 +64,15 @@ module Pelton
       end
 
       def spread_first(key_queues)
-        whole = @trackers.first.ids.nil?
-        @trackers.shift.each do |item, number|
+        tracker = @trackers.shift
+        whole = tracker.ids.nil?
+        tracker.each do |item, number|
           next if item.finished? # marked already
 
           # Messages without a key have no order among each other.
           key_queues.add(item, whole ? :whole : (number || item))
         end
+        tracker
       end
     end
   end
