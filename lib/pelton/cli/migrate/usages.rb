@@ -73,7 +73,7 @@ module Pelton
           end
           call = Call.of(node)
           call ? use(call, kind, method) : constants(node)
-          kind = BLOCKS.fetch("#{file.text(call.receiver)}.#{call.name}", kind) if call&.block
+          kind = kind_of_block(call) || kind if call&.block
           node.nodes.each { |part| visit(part, kind, method) }
         end
 
@@ -96,6 +96,14 @@ module Pelton
             call.name == "include" && file.constant(call.args.first)&.start_with?("Sidekiq::")
           end
           found(included.args.first, @sidekiq.included(name, file.constant(included.args.first))) if included
+        end
+
+        # OrdersConsumer = Class.new(ApplicationConsumer) do
+        def kind_of_block(call)
+          name = "#{file.text(call.receiver)}.#{call.name}"
+          return self.class.kind(file.constant(call.args.first), @parents) if name.delete_prefix("::") == "Class.new"
+
+          BLOCKS[name]
         end
 
         # Returns the kind of consumer that a class is.
