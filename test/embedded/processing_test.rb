@@ -106,6 +106,36 @@ class EmbeddedProcessingTest < Minitest::Test
     assert_empty errors
   end
 
+  # Their offset was stored only when the message that hung had ended, and never if it was killed.
+  def test_messages_before_one_that_hangs_were_not_committed
+    [1, 3].each do |jobs|
+      name = topic
+      reader = hanging(5)
+      app = app(group: name, kafka: OFTEN) do
+        topic(name, to: reader) { concurrency jobs, by: ->(message) { message.offset % 3 } }
+      end
+      produce(app, name, Array.new(9, "x"))
+      app.start
+      await_commits(name, name, 5)
+      eventually(20, -> { app.stats[:lags].inspect }) { app.stats[:lags] == { name => { name => { 0 => 4 } } } }
+      refute app.stop(timeout: 0.5)
+      work = app.server.unfinished_work
+      assert_equal 1, work.grep(/not finished/).size, work.inspect
+    end
+  end
+
+  # The only commit is that of the end.
+  def test_messages_before_one_that_hangs_were_not_committed_by_a_forced_end
+    name = topic
+    reader = hanging(5)
+    app = app(group: "forced", kafka: { "auto.commit.interval.ms" => 600_000 }) { topic(name, to: reader) }
+    produce(app, name, Array.new(9, "x"))
+    app.start
+    assert_equal [0, 1, 2, 3, 4, :hangs], take(6)
+    refute app.stop(timeout: 0.5)
+    assert_equal [5], committed("forced", [[name, 0]])
+  end
+
   def test_a_slow_partition_holds_back_itself_alone
     name = topic(2)
     gate = Thread::Queue.new
@@ -197,5 +227,18 @@ class EmbeddedProcessingTest < Minitest::Test
     assert_equal({ "n" => number, "list" => [number.to_s] }, message.payload)
     assert app.stop
     assert_equal number, message.dig("n"), "also after the stop"
+  end
+
+  private
+
+  # A consumer that takes messages one by one, and hangs at this offset.
+  def hanging(offset)
+    seen = @seen
+    Class.new(Pelton::Consumer) do
+      define_method(:process) do |message|
+        (seen << :hangs) && Thread::Queue.new.pop if message.offset == offset
+        seen << message.offset
+      end
+    end
   end
 end

@@ -6,7 +6,8 @@ require "support/scenario"
 
 # A consumer that has a transaction for some of its messages only: what it marks by a return is never committed again
 # behind what a transaction committed, so the next owner repeats nothing; and a transaction that is aborted silently,
-# before a mark, is no loss.
+# before a mark, is no loss. In the same job of `process`, messages without a transaction are committed while a
+# transaction is open, and never behind it.
 
 MESSAGES = 12
 
@@ -52,4 +53,36 @@ Scenario.run do
   found = read(out, 1, wanted.size, "isolation.level" => "read_committed").map { |_, message| message.raw_payload }
   equal(wanted, found, "outputs")
   equal({ 5 => 2 }, tries.select { |_, count| count > 1 }, "messages that were tried again")
+
+  # --- one job: every tenth message has a transaction that is open for longer than marks wait for a commit ---
+
+  name = topic
+  group = unique("single")
+  wait = method(:work)
+  single = Class.new(Pelton::Consumer) do
+    define_method(:process) do |message|
+      next seen << message.offset if message.offset % 10 != 9
+
+      transaction do |tx|
+        tx.produce_async(topic: out, payload: "single #{message.offset}")
+        mark_as_consumed(message)
+        wait.(2)
+      end
+      seen << message.offset
+    end
+  end
+  writer.producer.produce_many_sync(Array.new(30) { { topic: name, payload: "x" } })
+  server = app(group: group, kafka: { "auto.commit.interval.ms" => 100 }) do
+    topic(name, to: single) { transactional group }
+  end
+  server.start
+  offsets = []
+  eventually(60, -> { "the end, #{offsets.last} so far" }) { (offsets << committed(group, name, 1).first).last == 30 }
+  work(0.5) # a late commit would come by then
+  equal(true, server.stop, "stop")
+  equal(30, committed(group, name, 1).first, "what is committed after the stop")
+  equal(offsets.compact.sort, offsets.compact, "committed offsets, one after the other")
+  check(offsets.include?(9), "committed beside an open transaction: #{offsets.uniq}")
+  equal((0...30).to_a, take(seen, 30), "messages that were processed")
+  equal([], events(server, "error.occurred").map { |event| event[:error] }, "errors")
 end

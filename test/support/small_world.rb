@@ -48,7 +48,7 @@ class SmallWorld
     end
   end
 
-  attr_reader :problems, :position, :skipped, :failures, :log, :jobs_run
+  attr_reader :problems, :position, :skipped, :failures, :log, :jobs_run, :copies, :calls
 
   # features: of :keyed, :process, :manual, :skip, :filter, :where, :expire_after, :delay, :throttle, :dead_letters,
   # :on_failure, :pause, :tick, :reached_end, :seek, :wild
@@ -74,8 +74,6 @@ class SmallWorld
     @copies = []
     @calls = Hash.new(0)
   end
-
-  attr_reader :copies, :calls
 
   # Coordinators one after the other. Each ends at a random time; the last one has the time to finish.
   def run
@@ -313,6 +311,7 @@ class SmallWorld
 
   # One of the events that can happen now.
   def happen
+    @coordinator.store_marks if chance(10) # as the listener does every second
     case @random.rand(10)
     when 0 then deliver
     when 1 then @rest.empty? && chance(50) && feature?(:reached_end) ? at_end : wake

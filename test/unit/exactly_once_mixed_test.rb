@@ -90,4 +90,31 @@ class ExactlyOnceMixedTest < Minitest::Test
     assert_operator @ownership.unmarks, :>, 0
     assert_equal [1, 1], [@ownership.commits, marked.size]
   end
+
+  # --- messages of `process` that finished before a transaction of the same job ---
+
+  # Finishes messages without a transaction, and takes the last one in a transaction.
+  class Late < Pelton::Consumer
+    def process(message)
+      transaction { mark_as_consumed(message) } if message.offset == 2
+    end
+  end
+
+  # librdkafka would commit their offset behind that of the transaction, and take the group back.
+  def test_nothing_is_stored_while_a_transaction_sends_its_offset
+    topic = Pelton::Routing::Topic.new("orders", Late, { max_messages: 100, backoff: 0..0 })
+    @coordinator = Pelton::Consuming::Coordinator.new(
+      topic, 0, group: "g", flow: Pelton::Consuming::Flow.for(topic, @bus), subscription: @ownership, jobs: @jobs,
+                bus: @bus, owner: @owner
+    ).start
+    found = nil
+    @ownership.on_send = lambda do
+      coordinator.store_marks # as the listener may do at any time
+      found = [marked.dup, @ownership.commits, @ownership.unmarks]
+    end
+    coordinator.receive(batch(0, 1, 2))
+    work until idle?
+    coordinator.store_marks
+    assert_equal [[[2], 1, 1], [3], [2]], [found, sent, marked], "before the offset was sent, offsets sent and marked"
+  end
 end

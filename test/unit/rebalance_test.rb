@@ -64,6 +64,64 @@ class RebalanceTest < Minitest::Test
     assert_equal [0, 1], @log.pop
   end
 
+  # `process` hangs at the third message. Its job ends after its revocation, and the next owner begins behind the first
+  # two, which are finished.
+  def test_messages_before_one_that_hangs_were_given_to_the_next_owner
+    produce(4)
+    hanging = hang_at(2)
+    app(revocation_timeout: 0.02).routes { topic "orders", to: hanging }
+    start
+    subscription.assign_now(["orders", 0])
+    @begun.pop
+    token = subscription.revoke_now(["orders", 0])
+    eventually { !subscription.revoking?(token) }
+    assert_equal 2, @native.kafka.position("g", ["orders", 0])
+    subscription.assign_now(["orders", 0])
+    @gate.close
+    assert_equal [0, 1, 2, 2, 3], Array.new(5) { @log.pop }
+  end
+
+  # The third message is finished, but its job is not: `around_job` hangs behind it.
+  def test_a_message_that_was_finished_during_a_revocation_was_given_to_the_next_owner
+    produce(4)
+    slow = hang_at(2)
+    finished = Thread::Queue.new
+    hang = Thread::Queue.new
+    app.config.around_job = lambda do |job, &call|
+      call.call
+      (finished << true) && hang.pop if job[:kind] == :consume
+    end
+    app(revocation_timeout: 600).routes { topic "orders", to: slow }
+    server = start
+    subscription.assign_now(["orders", 0])
+    @begun.pop
+    token = subscription.revoke_now(["orders", 0])
+    listener = server.instance_variable_get(:@listeners).first
+    eventually { listener.coordinators.first.ending? }
+    @gate.close
+    finished.pop
+    timers = listener.instance_variable_get(:@timers)
+    timers.pending.grep(Pelton::Consuming::Rebalance::Revocation).each { |one| timers.set(one, Pelton::Clock.now) }
+    subscription.wake
+    eventually { !subscription.revoking?(token) }
+    assert_equal 3, @native.kafka.position("g", ["orders", 0])
+  ensure
+    hang&.close
+  end
+
+  # The committed offset and the lag stayed as they were while it hung, for minutes.
+  def test_messages_before_one_that_hangs_were_not_marked
+    produce(4)
+    hanging = hang_at(2)
+    app.routes { topic "orders", to: hanging }
+    start
+    subscription.assign_now(["orders", 0])
+    @begun.pop
+    eventually { app.stats[:lags] == { "g" => { "orders" => { 0 => 2 } } } }
+    refute app.stop(timeout: 0.1)
+    assert_equal 2, @native.kafka.position("g", ["orders", 0])
+  end
+
   def test_lost_partitions_are_given_back_at_once
     produce(2)
     start
@@ -200,5 +258,20 @@ class RebalanceTest < Minitest::Test
     end
     refs = Array.new(20) { ids.pop }
     eventually(20, "their end; the machine's stack may hold some") { GC.start || refs.count(&:alive?) <= 4 }
+  end
+
+  private
+
+  # A consumer that takes messages one by one, and waits for the gate at this offset.
+  def hang_at(offset)
+    gate = @gate = Thread::Queue.new
+    begun = @begun = Thread::Queue.new
+    log = @log
+    Class.new(Pelton::Consumer) do
+      define_method(:process) do |message|
+        (begun << true) && gate.pop if message.offset == offset
+        log << message.offset
+      end
+    end
   end
 end

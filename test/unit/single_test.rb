@@ -106,30 +106,96 @@ class SingleTest < Minitest::Test
     assert_equal 3, marked.last
   end
 
-  # After a crash, messages whose progress was not stored yet run again.
-  def test_in_the_middle_of_a_job_progress_is_stored_once_a_second
-    now = Pelton::Clock.now
+  # --- a message that hangs; messages before it of the same job are finished ---
+
+  # Their offset was only stored when the next message ended. So a crash minutes later repeated them.
+  def test_messages_before_one_that_hangs_were_not_marked
     stored = []
     deed do
+      coordinator.store_marks # as the listener does every second
       stored << marked.last
-      now += 0.6
-    end
-    coordinator.receive(batch(0, 1, 2, 3, 4))
-    Pelton::Clock.stub(:now, -> { now }) { work }
-    assert_equal [nil, 1, 1, 3, 3], stored
-  end
-
-  def test_progress_is_stored_at_the_end_of_a_job_and_at_intervals_before
-    progress = coordinator.one_by_one
-    stored = []
-    deed do |_, message|
-      stored << marked.last
-      progress.instance_variable_set(:@due_at, message.offset == 2 ? 0.0 : Float::INFINITY)
     end
     coordinator.receive(batch(0, 1, 2, 3, 4))
     work
-    assert_equal [nil, nil, nil, 3, 3], stored
-    assert_equal [3, 5], marked
+    assert_equal [[nil, 1, 2, 3, 4], [1, 2, 3, 4, 5]], [stored, marked]
+  end
+
+  def test_a_job_stores_its_offset_once_at_its_end
+    coordinator.receive(batch(0, 1, 2, 3, 4))
+    work
+    2.times { coordinator.store_marks }
+    assert_equal [5], marked
+  end
+
+  # Order per key: the offset is that of the first message that is not finished, whatever job has it.
+  def test_messages_of_other_keys_before_one_that_hangs_were_not_marked
+    stored = nil
+    deed do |_, message|
+      next unless message.offset == 2
+
+      work until idle? # the other key's job
+      coordinator.store_marks
+      stored = marked.last
+    end
+    coordinator(concurrency: 2, by: ->(message) { message.offset > 2 }).receive(batch(0, 1, 2, 3, 4))
+    2.times { work } # the first one asks for keys
+    assert_equal [2, 5], [stored, marked.last]
+    assert_equal [0, 1, 2, 3, 4], @log.map(&:first)
+  end
+
+  def test_dropped_messages_before_one_that_hangs_were_not_marked_with_manual_offsets
+    stored = []
+    deed do |consumer, message|
+      consumer.mark_as_consumed(message) if message.offset == 1
+      coordinator.store_marks
+      stored << marked.last
+    end
+    coordinator(manual_offsets: true, filters: [->(message) { message.offset != 2 }]).receive(batch(0, 1, 2, 3, 4))
+    work
+    assert_equal [nil, 2, 2, 3], stored, "offset 2 is done with the message behind it"
+  end
+
+  # What hangs is killed by force, and the last commit comes before its job ends.
+  def test_messages_before_one_that_hangs_were_not_marked_when_the_partition_ended
+    %i[shutdown revoked].each do |hook|
+      @coordinator = nil
+      @ownership.marks.clear
+      stored = nil
+      deed do |_, message|
+        next unless message.offset == 2
+
+        coordinator.end(hook)
+        stored = marked.dup
+        coordinator.abandon
+      end
+      coordinator.receive(batch(0, 1, 2, 3))
+      work until idle?
+      assert_equal [[2], [2]], [stored, marked], hook
+    end
+  end
+
+  # The job runs on after a seek, and its messages do not count.
+  def test_nothing_of_a_job_is_stored_after_its_seek
+    deed do |consumer, message|
+      next unless message.offset == 2
+
+      assert consumer.seek(1)
+      coordinator.store_marks
+    end
+    coordinator.receive(batch(0, 1, 2, 3))
+    work
+    assert_equal [1], marked
+  end
+
+  # The next owner would take the state of a message for done that was not.
+  def test_metadata_of_a_message_that_hangs_is_not_stored_with_the_messages_before_it
+    deed do |consumer, message|
+      consumer.store_offset_metadata("up to #{message.offset}")
+      2.times { coordinator.store_marks }
+    end
+    coordinator.receive(batch(0, 1, 2))
+    work
+    assert_equal [[1, 2, 3], ["up to 0", "up to 1", "up to 2"]], [marked, @ownership.words]
   end
 
   def test_the_end_comes_between_two_messages
@@ -171,6 +237,7 @@ class SingleTest < Minitest::Test
 
   def test_a_message_that_the_flow_drops_is_done_with_the_one_before_it
     keep = ->(message) { message.offset.odd? }
+    deed { coordinator.store_marks }
     coordinator(filters: [keep]).receive(batch(0, 1, 2, 3, 4))
     work
     assert_equal [[1, 1], [3, 1]], @log

@@ -171,6 +171,7 @@ module Pelton
       # Commits the marks that were made outside of transactions. If they were committed after the transaction, by
       # auto commit or at the end, they would move the group back. Returns the offset that was marked last, or nil.
       def commit_marks
+        @coordinator.store_marks # the listener's timer finds nothing to store until the transaction has ended
         stores, sought, reached = @coordinator.progress do |progress, left|
           [progress.stores, left, progress.stored&.first]
         end

@@ -24,6 +24,10 @@ module Pelton
       CHECK = 5
       private_constant :CHECK
 
+      # Seconds between two times at which it stores what running jobs have finished.
+      STORE_EVERY = 1.0
+      private_constant :STORE_EVERY
+
       # Seconds that closing the subscription may take after the deadline of a stop.
       CLOSE_AT_LEAST = ListenerClosing::CLOSE_AT_LEAST
 
@@ -145,6 +149,7 @@ module Pelton
 
       def read
         @timers.set(:monitor, Clock.now + @monitor.tick) if @runs_checks
+        @timers.set(:marks, Clock.now + STORE_EVERY)
         begin_reading
         # At most one TICK: a health check sees that the thread polls.
         turn(@timers.wait(ResourceMonitor::TICK)) until over?
@@ -255,6 +260,7 @@ module Pelton
         case what
         when :stop then @over = true
         when :monitor then contained { monitor }
+        when :marks then contained { store_marks }
         when :check then contained { check }
         when Rebalance::Revocation then contained { @rebalance.give_back(what) }
         else what.wake_up
@@ -264,6 +270,11 @@ module Pelton
       def monitor
         @timers.set(:monitor, Clock.now + @monitor.tick)
         @monitor.check
+      end
+
+      def store_marks
+        @timers.set(:marks, Clock.now + STORE_EVERY)
+        coordinators.each(&:store_marks)
       end
 
       # Asks Kafka for one topic's partition count. Each call may wait, so a stop is handled between two of them.

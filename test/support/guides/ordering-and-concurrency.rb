@@ -2,6 +2,22 @@
 
 {
   'dig("customer", "id")' => { after: -> { serve({ "orders" => GuidesTest::PAID }) } },
+  "retries 1000" => {
+    after: lambda do
+      define("class OrdersConsumer < Pelton::Consumer; def consume = raise(IOError, 'down'); end")
+      retried = Thread::Queue.new
+      Pelton.subscribe("consumer.retrying") { |event| retried << event[:offset] }
+      Pelton.start
+      [0, 7300].each do |age|
+        Pelton.producer.produce_sync(topic: "orders", partition: 0, key: age.to_s, payload: "{}",
+                                     timestamp: Time.now - age)
+      end
+      origin = read("orders.dead", 1).first.origin
+      assert_equal [0, 1, 1], [retried.pop, origin.offset, origin.attempts], "retried; given up, after attempts"
+      Pelton.stop
+      @errors.clear
+    end
+  },
   "throttle 100" => {
     change: { '"reminders"' => '"orders"', "delay 600" => "delay 0.1" },
     given: { "RemindersConsumer" => "class RemindersConsumer < Pelton::Consumer; #{GuidesTest::CONSUME}; end" },

@@ -110,7 +110,7 @@ module Pelton
       #: (Revocation) -> void
       def give_back(revocation)
         @timers.cancel(revocation)
-        revocation.coordinators.each(&:abandon)
+        revocation.coordinators.each(&:store_marks).each(&:abandon)
         @subscription.revoked(revocation.token)
         revocation.coordinators.each { |coordinator| @closing.report_repeats(coordinator) }
       end

@@ -33,7 +33,7 @@ module Pelton
     class Coordinator
       extend Forwardable
 
-      def_delegators :@current, :mark, :mark!, :left_behind?, :leave, :bounded, :go_back
+      def_delegators :@current, :mark, :mark!, :left_behind?, :leave, :bounded, :go_back, :store_marks, :store_metadata
 
       attr_reader :topic_name, :partition, :generation, :facts, :subscription, :owner, :ended, :seeks, :executors,
                   :one_by_one
@@ -121,6 +121,7 @@ module Pelton
       #: (Symbol, ?Float) -> void
       def end(hook, deadline = Clock.now)
         @lock.synchronize do
+          @progress.catch_up(@current.backlog.done) # what is running may never end
           @closing.begin(hook, deadline, @current.backlog)
           schedule
           @next_wake_up.set(@current.backlog)
@@ -233,9 +234,6 @@ module Pelton
 
       #: () -> bool
       def paused? = @state.paused?
-
-      #: (String) -> bool
-      def store_metadata(metadata) = @lock.synchronize { !gone? && (@progress.metadata = metadata) && true }
 
       #: () -> String?
       def offset_metadata = @progress.committed_metadata

@@ -64,6 +64,25 @@ module Pelton
       #: (Message) -> bool
       def left_behind?(message) = message.epoch != @epoch && !@backlog.kept?(message)
 
+      # Sets the metadata of the next offset that is marked. What is done already is stored without it. false: the
+      # partition belongs to another member.
+      #: (String) -> bool
+      def store_metadata(metadata)
+        @lock.synchronize do
+          next false if @progress.gone?
+
+          @progress.catch_up(@backlog.done)
+          @progress.metadata = metadata
+          true
+        end
+      end
+
+      # --- called by the listener, and by transactions -------------------------------------------------------------
+
+      # Stores what is done, also by jobs that still run. They store it themselves only at their ends.
+      #: () -> void
+      def store_marks = @lock.synchronize { @progress.catch_up(@backlog.done) }
+
       # --- called by Seeks -----------------------------------------------------------------------------------------
 
       # The native position was moved to this offset (nil: unknown, the first batch from there reports it). job: the job

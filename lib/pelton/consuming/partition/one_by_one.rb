@@ -7,10 +7,6 @@ module Pelton
     # The progress of jobs whose consumer processes message by message (Consumer#process). Called on workers' threads;
     # the coordinator's lock guards what it changes.
     class OneByOne
-      # Seconds between two offsets that a job stores before it ends.
-      STORE_EVERY = 1.0
-      private_constant :STORE_EVERY
-
       #: (Coordinator, Routing::Topic, Lock, PartitionState, Progress, PartitionClosing) -> void
       def initialize(coordinator, topic, lock, state, progress, closing)
         @coordinator = coordinator
@@ -20,12 +16,10 @@ module Pelton
         @closing = closing
         @marks = !topic.manual_offsets
         @keyed = topic.keyed?
-        # When a job stores its offset before it ends (monotonic seconds).
-        @due_at = 0.0
       end
 
       # `done` is finished, if it is given. Returns the next message; nil: there is none, or the job must not go on. The
-      # offset is stored now and then, and when the job has ended.
+      # offset is stored when the job has ended, and before by the listener's timer: the next message may take long.
       #: (Job, ?Message?) -> Message?
       def step(job, done = nil)
         @lock.synchronize do
@@ -43,12 +37,7 @@ module Pelton
       private
 
       def finish(job, done)
-        backlog = job.backlog
-        backlog.finish(job.slice, done.offset, done.leader_epoch, mark: @marks, seen: [done])
-        return if (now = Clock.now) < @due_at
-
-        @due_at = now + STORE_EVERY
-        @progress.store(backlog.done)
+        job.backlog.finish(job.slice, done.offset, done.leader_epoch, mark: @marks, seen: [done])
       end
 
       # Must the job end before this message?

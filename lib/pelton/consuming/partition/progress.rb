@@ -124,6 +124,11 @@ module Pelton
         false
       end
 
+      # Stores what jobs that still run have finished, unless it is stored. New metadata alone is not stored: it belongs
+      # to the next offset.
+      #: ([Integer, Integer]?) -> void
+      def catch_up(done) = (store(done) if done && (@stored.nil? || done.first > @stored.first))
+
       # Sets the user's metadata, which is stored with the offset from now on. Raises InvalidMessageError.
       #: (String) -> void
       def metadata=(metadata)
