@@ -323,6 +323,8 @@ impl Subscription {
             // The time is over, and librdkafka's own end would wait for the answer that did not come.
             false => Client::end_aside(client),
         }
+        // Its owner may keep a closed subscription for long.
+        self.mailbox.retain(|event| !matches!(event, SubscriptionEvent::Batch(_)));
         self.mailbox.push(SubscriptionEvent::Closed);
         usize::from(!left || self.member.commits && !self.marks.all_confirmed())
     }
