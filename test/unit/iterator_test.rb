@@ -64,6 +64,12 @@ class IteratorTest < Minitest::Test
     end
   end
 
+  def test_messages_end_a_partition_from_the_moment_of_a_time_on
+    ends = Pelton::Iterator::Ends.new(Time.at(42), false)
+    found = [41_999, 42_000, 42_001].map { |time| Fakes::Message.new("b", 0, 0, "x", timestamp_ms: time) }
+    assert_equal [false, true, true], (found.map { |message| ends.past?(message) })
+  end
+
   # The end of committed messages, 60, is before it.
   def test_ends_may_be_behind_an_open_transaction
     ends = Pelton::Iterator::Ends.new(->(spans) { spans.transform_values { |span| span.end + 5 } }, false)

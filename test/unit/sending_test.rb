@@ -191,6 +191,13 @@ class SendingTest < Minitest::Test
     assert_raises(Pelton::ClosedError) { @producer.with(acks: 0) }
   end
 
+  def test_messages_sent_are_those_of_the_producer_and_of_its_variants
+    assert_equal 0, @producer.sent
+    2.times { @producer.produce_async(topic: "a", payload: "1") }
+    @producer.with(acks: 0).produce_async(topic: "a", payload: "2")
+    assert_equal 3, @producer.sent
+  end
+
   def test_variants_that_cannot_be
     { acks: 2, compression: "rar", compression_level: "high", message_timeout: 0, request_timeout: -1,
       partitioner: "random", timeout: "long", queue_timeout: -1 }.each do |name, value|

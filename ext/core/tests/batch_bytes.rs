@@ -175,6 +175,38 @@ fn the_end_of_a_partition_comes_behind_what_had_no_room() {
     close_subscription(&reader);
 }
 
+/// Until the revocation is answered, the group still counts the partition as this member's.
+#[test]
+fn a_revoked_partition_is_not_read_on_before_its_revocation_is_answered() {
+    let more = [("session.timeout.ms", "6000"), ("heartbeat.interval.ms", "500")];
+    let (cluster, first) = filled("revoked", 2, &more);
+    first.subscribe(["revoked"]).expect("subscribed");
+    let (mut held, mut second) = (Vec::new(), None);
+    let revoked = loop {
+        match taken(&first) {
+            SubscriptionEvent::Batch(batch) => held.push(batch),
+            SubscriptionEvent::Revoked { partitions, .. } => break partitions[0].1,
+            _ => {}
+        }
+        if second.is_none() && !held.is_empty() {
+            let member = reader(&cluster, 2 * SMALL + 1, 1, &more);
+            member.subscribe(["revoked"]).expect("subscribed");
+            second = Some(member);
+        }
+    };
+    held.clear(); // so there is room for the next batches
+    let until = Instant::now() + Duration::from_secs(1);
+    while Instant::now() < until {
+        first.mailbox().wait(&Parker::new(), Some(until));
+        if let Some(SubscriptionEvent::Batch(batch)) = first.pop() {
+            assert_ne!(revoked, batch.partition);
+        }
+    }
+    for subscription in [first, second.expect("joined")] {
+        subscription.close(SECONDS).expect("ours");
+    }
+}
+
 /// The partition that stays goes on where it was; the other one is read on by its next owner.
 #[test]
 fn a_rebalance_beside_what_had_no_room_leaves_nothing_out() {
