@@ -15,7 +15,9 @@ module Pelton
       # Back-references, and calls of a group.
       BACK = /(?<!\\)(?:\\\\)*\\(?:[1-9]|[kg]<)/
       BOUNDED = Regexp.method_defined?(:timeout)
-      private_constant :SHORT, :BACK, :BOUNDED
+      # Ruby 3.1 cannot tell what is linear, and Ruby 3.2 never says so of look-around.
+      TELLS_LINEAR = Regexp.respond_to?(:linear_time?) && Regexp.linear_time?(/a(?=b)/)
+      private_constant :SHORT, :BACK, :BOUNDED, :TELLS_LINEAR
 
       # Interrupts a match, even where other interrupts are deferred.
       class Late < Exception # rubocop:disable Lint/InheritException -- no code in between may rescue it
@@ -55,7 +57,7 @@ module Pelton
       end
 
       def linear?(pattern)
-        Regexp.respond_to?(:linear_time?) ? Regexp.linear_time?(pattern) : !pattern.source.match?(BACK)
+        TELLS_LINEAR ? Regexp.linear_time?(pattern) : !pattern.source.match?(BACK)
       end
       private_class_method :bound, :interruptibly, :linear?
     end
