@@ -58,8 +58,17 @@ Scenario.run do
   equal([], server.output.lines.reject { |line| line.start_with?("{") }, "lines that are no JSON")
   equal(1, named.("app.stopped").size, "stopped")
 
-  taken = TCPServer.new("0.0.0.0", 0).local_address.ip_port
-  ENV["LIVENESS"] = (taken - 1).to_s # the port of process 1 is taken
+  # The port of process 1 is taken, and that of process 0 is free.
+  other = nil
+  eventually(10, "two ports beside each other") do
+    other&.close
+    other = TCPServer.new("0.0.0.0", 0)
+    TCPServer.new("0.0.0.0", other.local_address.ip_port - 1).close || true
+  rescue Errno::EADDRINUSE
+    false
+  end
+  taken = other.local_address.ip_port
+  ENV["LIVENESS"] = (taken - 1).to_s
   server = pelton("server", "-r", file.path, "--processes", "2", "--log-format", "json", "--no-tune")
   eventually(40, -> { "the reason\n#{server.output}" }) { server.output.include?("cannot start") }
   server.kill(:TERM)
@@ -68,4 +77,5 @@ Scenario.run do
   equal([], lines.reject { |line| line.start_with?("{") }, "lines that are no JSON")
   reason = JSON.parse(lines.grep(/cannot start/).first)
   check(reason["message"].start_with?("cannot start: liveness.port = \"0.0.0.0:#{taken}\": "), reason.inspect)
+  other.close
 end
