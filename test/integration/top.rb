@@ -53,9 +53,10 @@ Scenario.run do
 
   tmux = ["tmux", "-S", File.join(folder, "socket"), "-f", "/dev/null"]
   command = [*Scenario::RUBY, "#{Scenario::ROOT}/exe/pelton", "top", *options]
-  child({}, [*tmux, "-D"]) # in the foreground, so that it ends with the scenario
+  # In the foreground, so that it ends with the scenario. -N below: new-session would start a server of its own.
+  child({}, [*tmux, "-D"])
   eventually(20, "a terminal") do
-    system(*tmux, "new-session", "-d", "-x", "150", "-y", "40",
+    system(*tmux, "-N", "new-session", "-d", "-x", "150", "-y", "40",
            "#{command.join(" ")}; echo ended with $?; exec cat", err: File::NULL)
   end
   screen = -> { IO.popen([*tmux, "capture-pane", "-p"], &:read) }
