@@ -3,7 +3,7 @@
 require "test_helper"
 require "support/soak"
 
-# Rebalances leave nothing behind. (300 of them on a real broker: test/integration/soak.rb.)
+# Rebalances leave nothing behind. (200 of them on a real broker: test/integration/soak.rb.)
 class SoakTest < Minitest::Test
   # The mock lets members that rejoin wait for a session timeout less a second.
   KAFKA = { "session.timeout.ms" => 1150, "heartbeat.interval.ms" => 50,

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# once: what is stored while a message hangs is Pelton's, whatever the Ruby
+
 require "support/scenario"
 
 # One message of a batch hangs in `process`. Those before it are finished: they are committed meanwhile, and after a
