@@ -155,6 +155,52 @@ class MigrateTest < Minitest::Test
                  kafka("{ \"a\": 1 }", "{ \"transactional.id\": \"x\" }"))
   end
 
+  def test_options_of_both_are_written_once
+    once = "config.kafka = { 'a.b': 'x', 'c': 1_000, #{PARTITIONER} }"
+    assert_equal once, kafka("{ 'a.b': 'x', 'c': 1_000 }", "{ \"a.b\" => \"x\", c: \"1000\" }")
+    assert_equal "config.kafka = { \"bootstrap.servers\": \"a\", #{PARTITIONER} }",
+                 kafka("{ \"bootstrap.servers\": \"a\" }", "{ \"metadata.broker.list\": \"a\" }")
+    assert_equal "config.kafka = ENV.to_h\nconfig.kafka = { **config.kafka, #{PARTITIONER} }",
+                 kafka("ENV.to_h", "ENV.to_h")
+  end
+
+  def test_a_producer_of_another_cluster_does_not_change_the_app
+    text = kafka("{ 'bootstrap.servers': 'a' }", "{ \"bootstrap.servers\" => \"b\", acks: 1 }")
+    assert_equal "config.kafka = { 'bootstrap.servers': 'a', #{PARTITIONER} }", text.lines.first.chomp
+    assert_match(/\A# TODO karafka.rb:5: .* two clusters: make a Pelton::App for it, /, text.lines.last)
+    assert_equal 2, text.lines.size
+  end
+
+  def test_servers_that_cannot_be_compared_are_left_to_the_user
+    text = kafka("ENV.to_h", "{ \"bootstrap.servers\" => \"b\", acks: 1 }")
+    assert_match(/^# TODO karafka.rb:5: .*"bootstrap.servers" => "b": consumers get these options, too/, text)
+    refute_match(/^config.kafka.*bootstrap/, text)
+    assert_match(/^# TODO karafka.rb:5: ENV.to_h: consumers get .*\nconfig.kafka = { \*\*config.kafka, \*\*ENV.to_h }/,
+                 kafka("{ \"bootstrap.servers\": \"a\" }", "ENV.to_h"))
+    assert_match(/^# TODO karafka.rb:5: \*\*ENV: consumers get .*\nconfig.kafka = { \*\*config.kafka, \*\*ENV }/,
+                 kafka("{}", "{ **ENV }"))
+  end
+
+  # What the draft says of a wait in ms; nil: nothing.
+  def short_wait(limit, options)
+    write("a.rb", "P = WaterDrop::Producer.new do |c|\n  c.kafka = #{options}\n  c.max_wait_timeout = #{limit}\nend\n")
+    assert_equal 0, migrate(@folder, "--write"), @err.string
+    File.read("#{@folder}/pelton.rb")[/max_wait_timeout is shorter than message.timeout.ms \(.*?\)|=> [\d_]+ to /]
+  ensure
+    FileUtils.rm_f("#{@folder}/pelton.rb")
+  end
+
+  def test_a_wait_that_ends_before_its_message_fails_is_a_todo
+    short = "max_wait_timeout is shorter than message.timeout.ms "
+    assert_equal "#{short}(150 s)", short_wait("149_999", "{ acks: 1 }")
+    assert_nil short_wait("150_000", "{ acks: 1 }")
+    assert_equal "#{short}(30 s)", short_wait("20_000", "{ \"delivery.timeout.ms\": 30_000 }")
+    assert_equal "#{short}(no limit)", short_wait("200_000", "{ \"message.timeout.ms\": \"0\" }")
+    assert_nil short_wait("20_000", "{ \"message.timeout.ms\": 15_000 }")
+    ["{ \"message.timeout.ms\": Integer(ENV[\"T\"]) }", "{ **ENV }"].each { |hash| assert_nil short_wait("9", hash) }
+    assert_nil short_wait("Integer(ENV[\"T\"])", "{ acks: 1 }")
+  end
+
   # The text of each part of the tree is the code that it was made of.
   def test_code_that_is_copied
     code = ["->(m) do m[0][b[1]] end", "{ \"a b\": 1, c: [%w[d e], :\"f g\"] }", "::A::B.new(*c, **d, &e)",

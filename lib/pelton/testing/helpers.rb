@@ -114,7 +114,8 @@ module Pelton
       end
 
       # The messages that the code under test produced, of one topic or of all, without those of `produce`. Retry topics
-      # and dead letters are among them. `payload` is decoded as the topic's route says.
+      # and dead letters are among them. `payload`, `key` and `headers` are decoded as the topic's route says, or as
+      # the first one's if several groups read the topic.
       #   produced_messages("shipped").map(&:payload) # => [{ "id" => 7 }]
       #: (?String?) -> Array[::Pelton::Message]
       def produced_messages(topic = nil) = kafka.topics.produced(topic).each { |message| asserted(message) }

@@ -6,6 +6,7 @@ require_relative "draft"
 require_relative "expressions"
 require_relative "producer_settings"
 require_relative "routes"
+require_relative "separate_producer"
 require_relative "settings"
 require_relative "usages"
 
@@ -19,7 +20,10 @@ module Pelton
       class Application
         GROUP = "use the group's real name: `group_id` of racecar.yml, or group_id_prefix and the name of the class"
         PREFIX = "put your group_id_prefix in front of the group"
-        private_constant :GROUP, :PREFIX
+        TWO_CLUSTERS = "the producer's bootstrap.servers are not those of config.kafka, so these are two clusters"
+        ONE_CLUSTER = "and use its producer instead of Karafka.producer. If both mean one cluster, add the options " \
+                      "to config.kafka instead"
+        private_constant :GROUP, :PREFIX, :TWO_CLUSTERS, :ONE_CLUSTER
 
         #: (String) -> void
         def initialize(path)
@@ -28,6 +32,8 @@ module Pelton
           @definitions = Definitions.new
           @settings = Draft.new
           @declared = Draft.new
+          # The options of the app's kafka.
+          @kafka = KafkaOptions.new(nil, nil)
           @routes = []
           # [file, Call] of each block of settings, of a producer's settings and of routes.
           @setups = []
@@ -110,7 +116,7 @@ module Pelton
 
         def translate
           found = @setups.map { |file, call| setup(file, call, SETTINGS) }
-          producers(found.filter_map { |one| one.given["producer"]&.start })
+          producers(found)
           default_group(found.any?, first(found, "group_id"))
           id = Call.literal(first(found, "client_id"))
           @client_id = id if id.is_a?(String)
@@ -125,37 +131,49 @@ module Pelton
         # The first value that the settings give to a name, a Node; or nil.
         def first(settings, name) = settings.filter_map { |one| one.given[name] }.first
 
-        # own: where the producers that are a setting of Karafka begin.
-        def producers(own)
+        # settings: those of Karafka, which may have a producer.
+        def producers(settings)
+          own = settings.filter_map { |one| one.given["producer"]&.start }
           @producers.each do |file, call|
-            own.include?(call.node.start) ? app_producer(file, call) : producer(file, call)
+            if own.include?(call.node.start) then app_producer(file, call)
+            # The first producer's settings are the app's, if it has no others.
+            elsif @setups.empty? && @producers.first.last.equal?(call) then setup(file, call, PRODUCER_SETTINGS)
+            else separate(file, call, "a producer with settings of its own", "or use Pelton.producer")
+            end
           end
         end
 
-        def setup(file, call, rows, draft = @settings)
-          name = Call.parameters(call.block).first || "config"
-          main = draft.equal?(@settings)
-          @variable ||= name if main
-          file.found(call.node, main ? :same : :differs, "#{main ? "Pelton" : "app"}.configure do |#{name}|",
-                     ("a producer of its own: app = Pelton::App.new, then app.producer" unless main))
-          Settings.new(file, draft, @expressions, rows).tap { |settings| settings.translate(call.block, name) }
+        def setup(file, call, rows)
+          name = variable(call)
+          @variable ||= name
+          file.found(call.node, :same, "Pelton.configure do |#{name}|")
+          settings = Settings.new(file, @settings, @expressions, rows)
+          settings.translate(call.block, name)
+          @kafka.add(settings.known)
+          settings
         end
 
-        # Karafka's own producer: its settings are the app's.
+        # Karafka's own producer: its settings are the app's, unless it has another cluster.
         def app_producer(file, call)
-          name = Call.parameters(call.block).first || "config"
-          ProducerSettings.new(file, @settings, @expressions, @variable).translate(call.block, name)
+          name = variable(call)
+          own = KafkaOptions.new(file, name).read(call.block)
+          return separate(file, call, TWO_CLUSTERS, ONE_CLUSTER) if @kafka.other_cluster?(own)
+
+          ProducerSettings.new(file, @settings, @expressions, @variable, @kafka).translate(call.block, name)
+          @kafka.add(own)
         end
 
-        # The first producer's settings are the app's, if it has no others.
-        def producer(file, call)
-          first = @setups.empty? && @producers.first.last.equal?(call)
-          setup(file, call, PRODUCER_SETTINGS, first ? @settings : Draft.new)
-          return if first
-
-          @settings.todo("#{file.path}:#{call.line}: a producer with settings of its own: make a Pelton::App for it, " \
-                         "or use Pelton.producer")
+        def separate(file, call, why, choice)
+          name = variable(call)
+          file.found(call.node, :differs, "app.configure do |#{name}|",
+                     "a producer of its own: app = Pelton::App.new, then app.producer")
+          settings = SeparateProducer.new(file, @expressions)
+          settings.translate(call.block, name)
+          partitioner = " with #{Settings::PARTITIONER}," unless settings.known.given?("partitioner")
+          @settings.todo("#{file.path}:#{call.line}: #{why}: make a Pelton::App for it,#{partitioner} #{choice}")
         end
+
+        def variable(call) = Call.parameters(call.block).first || "config"
 
         # Karafka's own default is "app".
         def default_group(karafka, node)
@@ -170,19 +188,15 @@ module Pelton
           if @settings.lines.empty? && @definitions.racecar.any?
             @settings.todo("set what racecar.yml sets: config.kafka = { \"bootstrap.servers\" => … }")
             same_partitions("Racecar", "coming-from-racecar")
-          elsif @settings.lines.any? && @settings.lines.none? { |line| line.include?("partitioner") }
+          elsif @settings.lines.any? && !@kafka.given?("partitioner")
             same_partitions("WaterDrop", "moving-from-karafka")
           end
         end
 
         def same_partitions(gem, guide)
           @variable ||= "config"
-          pair = "\"partitioner\" => \"consistent_random\""
-          note = "partitioner: keys go to the partitions that #{gem} chose. See docs/guides/#{guide}.md."
-          return if @settings.merge("#{@variable}.kafka", pair, note)
-
-          @settings.code("# #{note}")
-          @settings.code("#{@variable}.kafka = { **#{@variable}.kafka, #{pair} }")
+          @settings.add("#{@variable}.kafka", Settings::PARTITIONER,
+                        "partitioner: keys go to the partitions that #{gem} chose. See docs/guides/#{guide}.md.")
         end
 
         def routes(file, call, concurrency)

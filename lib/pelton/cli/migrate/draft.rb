@@ -51,6 +51,15 @@ module Pelton
           true
         end
 
+        # Adds a pair to a Hash: in its literal if `merge` can, otherwise in a line of its own.
+        #: (String, String, ?String?) -> void
+        def add(target, pair, comment = nil)
+          return if merge(target, pair, comment)
+
+          code("# #{comment}") if comment
+          code("#{target} = { **#{target}, #{pair} }")
+        end
+
         # `head`, what the block writes, `end`. Nothing if the block writes nothing.
         #: (String) { () -> void } -> void
         def block(head, &body) = branches([[head, body]])

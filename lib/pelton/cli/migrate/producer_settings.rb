@@ -11,13 +11,15 @@ module Pelton
         # Options that the app's producer and consumers should not share without a look: {name => why}
         WITH_CARE = { "transactional.id" => "consumers need `transactional` in their route instead; for other code, " \
                                             "two processes must not share it" }.freeze
-        private_constant :WITH_CARE
+        UNKNOWN_SERVERS = "consumers get these options, too: check that they are of the same cluster"
+        private_constant :WITH_CARE, :UNKNOWN_SERVERS
 
-        # main: the name of the app's settings in the draft.
-        #: (CodeFile, Draft, Expressions, String) -> void
-        def initialize(file, draft, expressions, main)
+        # main: the name of the app's settings in the draft. app: the options that they have.
+        #: (CodeFile, Draft, Expressions, String, KafkaOptions) -> void
+        def initialize(file, draft, expressions, main, app)
           super(file, draft, expressions, PRODUCER_SETTINGS)
           @main = main
+          @app = app
         end
 
         private
@@ -25,35 +27,71 @@ module Pelton
         def set(name, call)
           value = call.args.last
           return super unless name == "kafka"
-          return options(call, value) if value.is?(:hash)
+          return options(call, Call.pairs(value), inner(value)) if value.is?(:hash)
 
-          copy(call, :same, "#{@main}.kafka = { **#{@main}.kafka, **#{text(value)} }", value)
+          whole(call, value)
           true
         end
 
+        # p.kafka[:x] = 1, p.kafka.merge!(x: 1)
+        def kafka(call, _path)
+          return options(call, call.keywords, pairs(call)) if call.keywords.any?
+          return set("kafka", call) unless call.name == "[]="
+
+          code = call.args.map { |one| text(one) }.join(" => ")
+          options(call, { Call.literal(call.args.first).to_s => call.args.last }, code)
+        end
+
+        # p.kafka = OPTIONS
+        def whole(call, value)
+          return file.found(call.node, :same, target) if @app.others.include?(text(value))
+
+          draft.todo("#{place(value)}: #{one_line(value)}: #{UNKNOWN_SERVERS}")
+          copy(call, :same, "#{target} = { **#{target}, **#{text(value)} }", value)
+        end
+
         # Each option becomes one of the app's, unless the app has it with another value.
-        def options(call, hash)
-          file.found(call.node, :same, "#{@main}.kafka = { …, #{text(hash).lines.size > 1 ? "…" : inner(hash)} }")
-          Call.pairs(hash).each { |name, value| option(name, value) }
+        def options(call, pairs, code)
+          file.found(call.node, :same, "#{target} = { …, #{code.lines.size > 1 ? "…" : code} }")
+          pairs.each { |name, value| option(name, value) }
           true
         end
 
         def option(name, value)
-          pair = name == "**" ? "**#{text(value)}" : "#{name.inspect} => #{text(value)}"
-          why = problem(value) || WITH_CARE[name]
-          why ||= "#{@main}.kafka has another value" if given?(name) && !given?(name, text(value))
-          return draft.todo("#{place(value)}: an option of the producer: #{pair}: #{why}") if why
-          return if given?(name)
+          return splat(value) if name == "**"
+          return if given(name).any? && given(name) == known.values(name)
 
-          draft.merge("#{@main}.kafka", pair) || draft.code("#{@main}.kafka = { **#{@main}.kafka, #{pair} }")
+          pair = "#{name.inspect} => #{text(value)}"
+          why = problem(value) || WITH_CARE[name] || conflict(name)
+          return refuse(value, pair, why) if why
+
+          draft.add(target, pair)
+          @app.put(name, known.values(name)) if known.values(name).size == 1 # otherwise, a condition chooses
         end
 
-        # true: the app has the option, with this value if one is given.
-        def given?(name, value = nil)
-          pair = /"#{Regexp.escape(name)}"(:| =>) #{"#{Regexp.escape(value)}(,| \\}|\\z)" if value}/
-          draft.lines.any? { |line| line.match?(pair) }
+        def splat(value)
+          return if @app.others.include?(text(value))
+
+          pair = "**#{text(value)}"
+          why = problem(value)
+          return refuse(value, pair, why) if why
+
+          draft.todo("#{place(value)}: #{pair}: #{UNKNOWN_SERVERS}")
+          draft.add(target, pair)
         end
 
+        def refuse(value, pair, why) = draft.todo("#{place(value)}: an option of the producer: #{pair}: #{why}")
+        def given(name) = @app.values(name)
+
+        # Why an option cannot join those of the app.
+        def conflict(name)
+          return "#{target} has another value" if given(name).any?
+
+          UNKNOWN_SERVERS if KafkaOptions.servers?(name) && @app.others.any?
+        end
+
+        def message_timeouts = super + given("message.timeout.ms") + @app.others
+        def target = "#{@main}.kafka"
         def inner(hash) = text(hash).delete_prefix("{").delete_suffix("}").strip
         def fill(text, value) = super.sub(/\A#{@variable}\b/, @main)
       end

@@ -19,7 +19,7 @@ module Pelton
         }.freeze
         ELSEWHERE = { "recurring_tasks" => Migrate.recurring, "scheduled_messages" => Migrate.later }.freeze
         JOBS = "the queue's topic has another name, %s: let Karafka finish the jobs of the old one. " \
-               "`wait:` and `retry_on` need config.schedule_topic"
+               "`wait:` and `retry_on` need config.schedule_topic; docs/guides/moving-from-karafka.md, Moving jobs"
         private_constant :TOPICS, :ONLY_FLAT, :NOTHING, :ELSEWHERE, :JOBS
 
         # declared: a Draft for Pelton.topics. group: the code of config.group_id. concurrency: that of
@@ -149,8 +149,10 @@ module Pelton
         end
 
         def later(call, own)
-          first = [@owner, name(call.args.last)].map { |code| unquoted(code) }.join("_")
-          @later << [@owner, first.gsub(/[^\w.-]+/, "_"), call, own]
+          node = call.args.first
+          label = node.is?(:regexp_literal) ? text(node).gsub(/\\\w/, "").scan(/\w+/).join("_") : name(node)
+          group = [@owner, label].map { |code| unquoted(code) }.join("_")
+          @later << [@owner, group.gsub(/[^\w.-]+/, "_"), call, own]
         end
 
         def unquoted(code) = code.delete_prefix('"').delete_suffix('"')
@@ -165,16 +167,19 @@ module Pelton
             file.found(node, :differs, "group \"#{group}\", kafka: #{kafka} do",
                        "a group has one client, so this topic has a group of its own; its offsets do not carry over " \
                        "by themselves: pelton groups copy")
-            copy_offsets(node, owner, group, name(call.args.last))
+            copy_offsets(node, owner, group, topic_code(call))
             why = (own.args + own.keywords.values).filter_map { |one| problem(one) }.first
             draft.todo("#{place(node)}: check the options, because #{why}") if why
             draft.commented(!why.nil?) { draft.block("group \"#{group}\", kafka: #{kafka} do") { write(call) } }
           end
         end
 
+        # --topic takes names only.
         def copy_offsets(node, owner, group, topic)
+          pattern = topic.start_with?("/")
           draft.todo("#{place(node)}: a new group. Once Karafka has stopped, copy the offsets to it: pelton groups " \
-                     "copy #{unquoted(owner)} #{group} --topic #{unquoted(topic)} --apply")
+                     "copy #{unquoted(owner)} #{group} --topic #{pattern ? "…" : unquoted(topic)} --apply" \
+                     "#{", with a --topic for each topic that #{topic} matches" if pattern}")
         end
 
         def write(call)

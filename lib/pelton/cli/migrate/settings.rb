@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "delivery_timeout"
+require_relative "kafka_options"
 require_relative "setting_rows"
 require_relative "statements"
 
@@ -10,6 +12,8 @@ module Pelton
       class Settings < Statements
         PAUSE = /\Apause[._](with_exponential_backoff|max_timeout|timeout)\z/
         OFFSETS = { "earliest" => ":beginning", "latest" => ":end" }.freeze
+        # WaterDrop leaves librdkafka's default.
+        PARTITIONER = "\"partitioner\" => \"consistent_random\""
         private_constant :PAUSE, :OFFSETS
 
         # rows: SETTINGS or PRODUCER_SETTINGS.
@@ -26,11 +30,15 @@ module Pelton
 
         #: Hash[String, Node]
         attr_reader :given
+        # The options of `kafka`, after `translate`.
+        #: KafkaOptions
+        attr_reader :known
 
         # variable: the name of the block's parameter.
         #: (Node?, String) -> void
         def translate(body, variable)
           @variable = variable
+          @known = KafkaOptions.new(file, variable).read(body)
           expressions.with_locals([variable]) { walk(body) }
         end
 
@@ -65,11 +73,8 @@ module Pelton
         def set(name, call)
           value = call.args.last
           @given[name] = value
-          pause = @rows.equal?(SETTINGS) && name[PAUSE, 1]
-          return pause(pause, call, value) if pause
-          return from(call, value) if name == "initial_offset"
-
-          return producer(call) if name == "producer" && Call.of(value)&.block
+          special = special(name, call, value)
+          return special unless special.nil?
 
           row = @rows[name] || @rows["#{name.split(".").first}."] or return false
           return tell(call, row) unless row.pelton&.include?("%")
@@ -78,11 +83,44 @@ module Pelton
           true
         end
 
-        # config.producer = WaterDrop::Producer.new { … }: ProducerSettings translates the block.
+        # Settings that are more than a row; nil: it is none of them.
+        def special(name, call, value)
+          return wait(call, value) if name == "max_wait_timeout"
+          return unless @rows.equal?(SETTINGS)
+
+          case name
+          when PAUSE then pause($1, call, value)
+          when "initial_offset" then from(call, value)
+          when "producer" then producer(call) if Call.of(value)&.block
+          end
+        end
+
+        # config.producer = WaterDrop::Producer.new { … }: ProducerSettings or SeparateProducer translates the block.
         def producer(call)
-          file.found(call.node, :same, "config.kafka and other settings", "Pelton.producer has the app's settings")
+          own = Call.of(call.args.last).block
+          own = KafkaOptions.new(file, Call.parameters(own).first || "config").read(own)
+          if known.other_cluster?(own)
+            file.found(call.node, :differs, "app = Pelton::App.new, then app.producer", "it has a cluster of its own")
+          else
+            file.found(call.node, :same, "config.kafka and other settings", "Pelton.producer has the app's settings")
+          end
           true
         end
+
+        # nil: the row says all.
+        def wait(call, value)
+          row = @rows["max_wait_timeout"]
+          note = DeliveryTimeout.problem(Call.literal(value), message_timeouts, target) if row
+          return unless note
+
+          draft.todo("#{place(call.node)}: max_wait_timeout is #{note}")
+          copy(call, :differs, fill(row.pelton, value), value, note: note)
+          true
+        end
+
+        # Code that cannot be compared if an option may be hidden in it.
+        def message_timeouts = known.values("message.timeout.ms") + known.others
+        def target = "#{@variable}.kafka"
 
         def fill(text, value)
           text = text.sub(/\Aconfig\b/, @variable)
@@ -96,8 +134,7 @@ module Pelton
         def kafka(call, _path)
           given = call.args.map { |node| text(node) }
           added = call.name == "[]=" ? "#{given[0]} => #{given[1]}" : "**#{given[0] || "{ #{pairs(call)} }"}"
-          copy(call, :same, "#{@variable}.kafka = { **#{@variable}.kafka, #{added} }", *call.args,
-               *call.keywords.values)
+          copy(call, :same, "#{target} = { **#{target}, #{added} }", *call.args, *call.keywords.values)
           true
         end
 

@@ -148,9 +148,10 @@ module Pelton
           return false unless start
           return file.found(call.node, :same, "from #{start}", "as the group's default") if start == @from
 
-          note = "must be the same for all topics of a group: give this topic a group of its own, and copy its " \
-                 "offsets first (pelton groups copy), or it starts at #{start}. As it is, it starts at #{@from} " \
-                 "where the group has no offset"
+          note = "must be the same for all topics of a group. As drafted, this topic starts at #{@from} where the " \
+                 "group has no offset. To have `from #{start}`, give it a group of its own, and copy its offsets to " \
+                 "that group before the first start (pelton groups copy). Without copied offsets, `from #{start}` " \
+                 "decides where the new group begins"
           file.found(call.node, :differs, "from #{start}", note)
           draft.todo("#{place(call.node)}: `from` #{note}")
           draft.commented(true) { draft.code("from #{start}") }
