@@ -66,8 +66,8 @@ class ReportsTest < Minitest::Test
     reporting
     produce(3)
     assign(["orders", 0])
-    busy = report { |one| one.running.any? }
-    job = busy.running.first
+    of_consume = ->(one) { one.running.find { |job| job[:kind] == "consume" } } # before it, `assigned` runs
+    job = of_consume.call(report(&of_consume))
     assert_equal ["g", "ServerKit::Consumer", "orders", 0, "consume", 3],
                  job.values_at(:group, :consumer, :topic, :partition, :kind, :messages)
     assert_in_delta Pelton::Clock.wall, job[:since], 60
