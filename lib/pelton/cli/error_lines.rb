@@ -6,7 +6,7 @@ require_relative "../logging/printable"
 module Pelton
   class CLI
     # Writes why a command failed, usually to stderr: "pelton: cannot start: …". A server with JSON or logfmt logs
-    # writes a line of its log instead, because whoever collects the log reads both streams.
+    # writes a line of its log instead: log collectors read both streams.
     class ErrorLines
       ERROR = 3 # a severity, as Logger::ERROR
       private_constant :ERROR
