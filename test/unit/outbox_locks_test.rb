@@ -52,10 +52,10 @@ class OutboxLocksTest < Minitest::Test
     def stop? = answers.empty? || answers.shift
   end
 
-  Locks = Pelton::Outbox::Locks if defined?(Pelton::Outbox::Locks)
+  Locks = Pelton::Outbox::Locks if defined?(ActiveRecord::Base)
 
   def setup
-    skip "no gem activerecord for Ruby #{RUBY_VERSION}" unless defined?(Pelton::Outbox::Locks)
+    skip "no gem activerecord for Ruby #{RUBY_VERSION}" unless defined?(ActiveRecord::Base)
 
     @connection = Connection.new
     @lock = Locks.for(@connection)

@@ -51,7 +51,7 @@ class OutboxSessionTest < Minitest::Test
   Row = Struct.new(:id, :topic, :message)
 
   def setup
-    skip "no gem activerecord for Ruby #{RUBY_VERSION}" unless defined?(Pelton::Outbox::Session)
+    skip "no gem activerecord for Ruby #{RUBY_VERSION}" unless defined?(ActiveRecord::Base)
 
     @producer = Producer.new
     @session = Pelton::Outbox::Session.allocate
