@@ -207,7 +207,7 @@ class TestBroker
   def taken_port? = alive? || self.class.taken?(port)
 
   def launch
-    @pid = Process.spawn(*BrokerKit.java(mark), "kafka.Kafka", properties_file,
+    @pid = Process.spawn(*BrokerKit.java(mark, *BrokerKit.class_options(port)), "kafka.Kafka", properties_file,
                          in: File::NULL, out: [log_file, "a"], err: [:child, :out], chdir: folder, pgroup: true)
     File.write(pid_file, pid.to_s)
     # Linux shows a program's arguments, which `alive?` reads, a moment after it has begun.
@@ -264,7 +264,7 @@ class TestBroker
 
     Process.kill(:CONT, pid)
     Process.kill(:TERM, pid)
-    return if wait_for_end(10)
+    return BrokerKit.keep_classes(port) if wait_for_end(10)
 
     Process.kill(:KILL, pid)
     wait_for_end(10) || raise(Failure, "process #{pid} does not end")

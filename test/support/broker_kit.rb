@@ -13,7 +13,7 @@ module BrokerKit
   CLUSTER_ID = "cGVsdG9uLXRlc3QtMDAwMQ" # any 16 bytes in base64
   JVM = %w[-Djava.awt.headless=true -XX:-UsePerfData].freeze
   # Quick to start. The environment may replace them: PELTON_BROKER_JVM="-Xmx2g -XX:+UseG1GC".
-  HEAP = %w[-Xms128m -Xmx512m -XX:+UseSerialGC].freeze
+  HEAP = %w[-Xms128m -Xmx512m -XX:+UseSerialGC -XX:TieredStopAtLevel=1].freeze
 
   SESSION = "broker.session.timeout.ms"
   # For a restarted broker, which may register only when its former session is over.
@@ -77,6 +77,22 @@ module BrokerKit
        "-Dlog4j2.configurationFile=#{File.join(SOURCE, "log4j2.properties")}", "-cp", File.join(jars, "*")]
     end
 
+    # Options for the JVM of the broker on this port. Loading Kafka's classes is half of its start. So the first broker
+    # that ends when asked to writes them to a file as it has them in memory, and later ones map that file.
+    #: (Integer) -> Array[String]
+    def class_options(port)
+      option = File.exist?(classes) ? "SharedArchiveFile=#{classes}" : "ArchiveClassesAtExit=#{written_classes(port)}"
+      ["-XX:#{option}", "-Xlog:cds*=off"] # another Java ignores the file
+    end
+
+    # The broker on this port has ended: keeps the file, if it wrote one.
+    #: (Integer) -> void
+    def keep_classes(port)
+      File.rename(written_classes(port), classes)
+    rescue Errno::ENOENT
+      nil
+    end
+
     # The text of a server.properties. more: listeners besides the plain one, {"TLS" => ["SASL_SSL", 23457]}.
     #: (Integer, Integer, String, Hash[String, String], ?Hash[String, [String, Integer]]) -> String
     def properties(port, controller_port, data, settings, more = {})
@@ -96,8 +112,11 @@ module BrokerKit
     def cache = File.join(ENV["XDG_CACHE_HOME"] || File.join(Dir.home, ".cache"), "pelton", "kafka-#{VERSION}")
     def jars = File.join(cache, "libs")
     def formatted = File.join(cache, "formatted")
+    def classes = File.join(cache, "classes.jsa")
 
     private
+
+    def written_classes(port) = File.join(cache, "classes-#{port}.part")
 
     def java_path
       home = ENV["JAVA_HOME"].to_s

@@ -12,8 +12,24 @@ class BrokerKitTest < Minitest::Test
     assert_includes with(nil), SERIAL
     assert_equal with(nil), with("")
     given = with("-Xmx2g  -XX:+UseG1GC")
-    assert_equal with(nil).grep_v(/-Xm|#{Regexp.escape(SERIAL)}/), given - %w[-Xmx2g -XX:+UseG1GC]
+    assert_equal with(nil) - BrokerKit::HEAP, given - %w[-Xmx2g -XX:+UseG1GC]
     assert_equal %w[-Xmx2g -XX:+UseG1GC -Dmark], given & %w[-Xmx2g -XX:+UseG1GC -Dmark]
+  end
+
+  def test_classes_that_the_first_broker_wrote_are_mapped_by_the_next_ones
+    before = ENV.fetch("XDG_CACHE_HOME", nil)
+    Dir.mktmpdir do |folder|
+      ENV["XDG_CACHE_HOME"] = folder
+      FileUtils.mkdir_p(BrokerKit.cache)
+      BrokerKit.keep_classes(9092) # it was killed, so it wrote nothing
+      written = BrokerKit.class_options(9092).first[/\A-XX:ArchiveClassesAtExit=(.+)/, 1]
+      File.write(written, "classes")
+      BrokerKit.keep_classes(9092)
+      assert_equal "classes", File.read(BrokerKit.class_options(9093).first[/\A-XX:SharedArchiveFile=(.+)/, 1])
+      refute_path_exists written
+    end
+  ensure
+    ENV["XDG_CACHE_HOME"] = before
   end
 
   def with(heap)
