@@ -3,10 +3,12 @@
 //! allocator, and memory crosses between it and the extension, so both have the same one.
 
 include!("../allocator/wrapped.rs");
+include!("../core/wrapped.rs");
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=../allocator/wrapped.rs");
+    println!("cargo:rerun-if-changed=../core/wrapped.rs");
     println!("cargo:rerun-if-env-changed=PELTON_ALLOCATOR");
     for version in ["3_2", "3_3", "3_4", "4_0"] {
         println!("cargo:rustc-check-cfg=cfg(ruby_gte_{version})");
@@ -15,9 +17,9 @@ fn main() {
         }
     }
     if wraps() {
-        // for ext/core/src/rd/fetching.rs
-        println!("cargo:rustc-cdylib-link-arg=-Wl,--wrap=rd_kafka_toppar_fetch_decide");
-        println!("cargo:rustc-cdylib-link-arg=-Wl,--wrap=rd_kafka_toppar_get2");
+        for name in WRAPPED_OF_LIBRDKAFKA {
+            println!("cargo:rustc-cdylib-link-arg=-Wl,--wrap={name}");
+        }
     }
     println!("cargo:rustc-check-cfg=cfg(own_allocator)");
     if own_allocator() {

@@ -73,10 +73,10 @@ class DoctorTest < Minitest::Test
                  [facts["machine"]["config.memory"], facts["decoding"]["memory"]]
   end
 
-  def test_a_librdkafka_of_the_system_lacks_the_limit_of_gzip
+  def test_a_librdkafka_of_the_system_lacks_the_limit_of_batches
     refute_found "librdkafka"
     @native.shared = true
-    assert_found :note, "librdkafka", /not limit what a gzip batch becomes/
+    assert_found :note, "librdkafka", /not limit what a batch of gzip, lz4 or snappy becomes/
   end
 
   def test_no_routes_are_a_note_and_wrong_ones_an_error

@@ -17,7 +17,7 @@ use crate::format::Format;
 use crate::lock;
 use crate::poller::Poller;
 use crate::rd::fetching::Read;
-use crate::rd::{Client, Fetched, FetchedMessage, Origin, Queue, Token, codes, gzip};
+use crate::rd::{Client, Fetched, FetchedMessage, Origin, Queue, Token, codes, decompression};
 pub use batch::Batch;
 pub use credit::Credit;
 use cursor::Cursor;
@@ -330,5 +330,8 @@ fn explained(message: &FetchedMessage) -> String {
     if message.error() != codes::BAD_COMPRESSION {
         return text;
     }
-    format!("{text}; it is damaged, or more than {} bytes when decompressed (receive.message.max.bytes)", gzip::limit())
+    format!(
+        "{text}; it is damaged, or more than {} bytes when decompressed (receive.message.max.bytes)",
+        decompression::limit()
+    )
 }

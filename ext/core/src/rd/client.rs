@@ -4,7 +4,7 @@ mod consuming;
 mod producing;
 
 use super::main_thread::MainThread;
-use super::{Conf, Origin, Queue, Topic, codes, conf, ffi, gzip, sys, text};
+use super::{Conf, Origin, Queue, Topic, codes, conf, decompression, ffi, sys, text};
 use std::ffi::{CString, c_char};
 use std::sync::mpsc::{SendError, Sender, channel};
 use std::sync::{Arc, OnceLock};
@@ -74,7 +74,7 @@ impl Client {
         let origin = Origin::here();
         let mut reason = [0 as c_char; 512];
         if matches!(kind, sys::rd_kafka_type_t::RD_KAFKA_CONSUMER) {
-            gzip::allow(conf.largest_answer());
+            decompression::allow(conf.largest_answer());
         }
         let transactional = conf.get("transactional.id").is_some_and(|id| !id.is_empty());
         let conf = conf.into_raw();

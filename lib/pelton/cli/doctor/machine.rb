@@ -89,7 +89,8 @@ module Pelton
           return unless @native.librdkafka_shared?
 
           report.note("librdkafka", "is the system's (PELTON_LIBRDKAFKA=system). There, receive.message.max.bytes " \
-                                    "does not limit what a gzip batch becomes: 1 MB may become 1 GB")
+                                    "does not limit what a batch of gzip, lz4 or snappy becomes: 1 MB may " \
+                                    "become 1 GB")
         end
 
         def check_ruby(report)

@@ -1,0 +1,9 @@
+// The functions of librdkafka that the core puts its own in front of (src/rd/fetching.rs, src/rd/decompression), for the
+// build scripts that tell the linker.
+const WRAPPED_OF_LIBRDKAFKA: [&str; 5] = [
+    "rd_kafka_toppar_fetch_decide",
+    "rd_kafka_toppar_get2",
+    "rd_kafka_lz4_decompress",
+    "rd_kafka_snappy_uncompressed_length",
+    "rd_kafka_snappy_java_uncompress",
+];
