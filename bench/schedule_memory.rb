@@ -25,7 +25,8 @@ def fill(producer, topic, count)
     rows = slice.map do |number|
       place = number % Cluster::PARTITIONS
       payload = JSON.generate({ **JOB, job_id: SecureRandom.uuid })
-      Pelton::Schedule::ScheduledMessage.new(id: "@#{place}.#{SecureRandom.urlsafe_base64(12)}", place: place,
+      Pelton::Schedule::ScheduledMessage.new(id: "@#{place}.#{SecureRandom.urlsafe_base64(12)}",
+                                             schedule_partition: place,
                                              at_ms: now + HOUR + random.rand(30 * 24 * HOUR), topic: "jobs.default",
                                              payload: payload).record(topic)
     end

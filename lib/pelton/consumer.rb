@@ -178,7 +178,7 @@ module Pelton
     # Continues elsewhere in this partition: at an offset, a message, a Time (the first message that is not older, or
     # the end), :beginning or :end.
     #   seek(Time.now - 3600)
-    # The running method goes on. When it ends, earlier messages are no longer marked or retried. The new place is
+    # The running method goes on. When it ends, earlier messages are no longer marked or retried. The new position is
     # committed, also if it is further back (not with manual_offsets).
     # Waits for Kafka up to config.commit_timeout (30 s). From any thread. Returns false if the partition is ending; its
     # next owner then gets what was not marked. Raises InvalidMessageError, and KafkaError, after which nothing changed.
@@ -186,14 +186,14 @@ module Pelton
     # then. Raises TransactionError in the block of `transaction`, which would not be committed: seek after it.
     #
     # With `concurrency`, a seek to an unmarked message of this call moves this call only, and nothing is read again.
-    # Any other seek moves the partition: messages from the new place on are read again for all keys. Messages before it
-    # that were not read yet, the rest of this call, and the message at which the partition stopped (`then: :stop`) are
-    # skipped. Other messages that were read are still processed, and the commit waits for them.
+    # Any other seek moves the partition: messages from the new position on are read again for all keys. Messages before
+    # it that were not read yet, the rest of this call, and the message at which the partition stopped (`then: :stop`)
+    # are skipped. Other messages that were read are still processed, and the commit waits for them.
     #
-    # A seek does not recall a dead letter that is on its way. If the new place is that message or an earlier one, the
-    # message comes again, and a second letter follows if it fails again. Both have the same place in `origin`.
+    # A seek does not recall a dead letter that is on its way. If the new position is that message or an earlier one,
+    # the message comes again, and a second letter follows if it fails again. Both have the same place in `origin`.
     #: (Integer | Message | Time | Symbol) -> bool
-    def seek(place) = @pelton.seek(place)
+    def seek(position) = @pelton.seek(position)
 
     # Sends a copy of a message to the topic's `dead_letters` and waits until Kafka has it. reason: an exception or a
     # text for its headers. It does not mark the message: mark it, or return.

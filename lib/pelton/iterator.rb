@@ -52,7 +52,7 @@ module Pelton
                    stop_at: nil, reached_end: nil, where: nil, on_begin: nil,
                    bus: Notifications.new, native: nil)
       @config = config
-      @places = Positions.new(topics, from)
+      @positions = Positions.new(topics, from)
       @follow = follow
       @ends = Ends.new(up_to, follow)
       @group = group
@@ -95,12 +95,12 @@ module Pelton
     end
 
     def inspect
-      "#<#{self.class} #{@places.topics.join(", ")}#{" group #{@group}" if @group}#{" follow" if @follow}>"
+      "#<#{self.class} #{@positions.topics.join(", ")}#{" group #{@group}" if @group}#{" follow" if @follow}>"
     end
 
     private
 
-    def of_all(setting) = @places.topics.to_h { |topic| [topic, setting] }.compact
+    def of_all(setting) = @positions.topics.to_h { |topic| [topic, setting] }.compact
 
     # A registry alone means Avro.
     def format(decode, registry)
@@ -119,10 +119,10 @@ module Pelton
 
     # Returns nil if partitions that are added are not read: without `follow`, with `up_to`, or if partitions are named.
     def growth(subscription)
-      return if @ends.fixed? || @places.whole_topics.empty?
+      return if @ends.fixed? || @positions.whole_topics.empty?
 
       Growth.new({ **@config.kafka, **@options[:kafka] }) do |known|
-        @places.added(known, subscription, timeout: @timeout, committed: !@group.nil?)
+        @positions.added(known, subscription, timeout: @timeout, committed: !@group.nil?)
       end
     end
 
@@ -140,7 +140,7 @@ module Pelton
     end
 
     def spans(subscription)
-      asking(subscription) { @places.spans(subscription, timeout: @timeout, committed: !@group.nil?) }
+      asking(subscription) { @positions.spans(subscription, timeout: @timeout, committed: !@group.nil?) }
     end
 
     # The error with what the client reported meanwhile: a refused password, or else a closed port. That all brokers are
@@ -163,9 +163,9 @@ module Pelton
       return if spans.empty?
 
       commit(subscription) if @group # another assignment forgets what is marked
-      fresh = spans.map { |place, span| [*place, span.begin] }
-      subscription.assign(ends.keys.map { |place| growth.position(place) } + fresh)
-      spans.each { |place, span| growth.reading(place, span.begin) }
+      fresh = spans.map { |topic_partition, span| [*topic_partition, span.begin] }
+      subscription.assign(ends.keys.map { |topic_partition| growth.position(topic_partition) } + fresh)
+      spans.each { |topic_partition, span| growth.reading(topic_partition, span.begin) }
       ends.update(spans.transform_values { Float::INFINITY })
     rescue KafkaError, ConfigError => e
       raise if e.is_a?(KafkaError) && e.fatal?
@@ -176,11 +176,11 @@ module Pelton
     # {["orders", 0] => the offset at which it ends}, for partitions that have not ended.
     def begin_at(spans, subscription, growth)
       ends = asking(subscription) { @ends.of(spans, subscription, @timeout) }
-      @on_begin&.call(spans.to_h { |place, span| [place, span.begin...ends[place]] })
-      nothing, spans = spans.partition { |place, span| span.begin >= ends[place] }.map(&:to_h)
-      nothing.each_key { |place| @reached_end&.call(*place) }
-      subscription.assign(spans.map { |place, span| [*place, span.begin] }) unless spans.empty?
-      spans.each { |place, span| growth.reading(place, span.begin) } if growth
+      @on_begin&.call(spans.to_h { |topic_partition, span| [topic_partition, span.begin...ends[topic_partition]] })
+      nothing, spans = spans.partition { |topic_partition, span| span.begin >= ends[topic_partition] }.map(&:to_h)
+      nothing.each_key { |topic_partition| @reached_end&.call(*topic_partition) }
+      subscription.assign(spans.map { |topic_partition, span| [*topic_partition, span.begin] }) unless spans.empty?
+      spans.each { |topic_partition, span| growth.reading(topic_partition, span.begin) } if growth
       ends.slice(*spans.keys)
     end
 
@@ -188,8 +188,9 @@ module Pelton
     def settle(subscription, spans, ends)
       now = spans(subscription).slice(*ends.keys)
       ends.update(asking(subscription) { @ends.of(now, subscription, @timeout) })
-      now.each_key do |place|
-        reached(place, subscription.position(*place) || spans.fetch(place).begin, subscription, ends)
+      now.each_key do |topic_partition|
+        offset = subscription.position(*topic_partition) || spans.fetch(topic_partition).begin
+        reached(topic_partition, offset, subscription, ends)
       end
     end
 
@@ -218,18 +219,19 @@ module Pelton
       reached(batch.topic_partition, batch.last_offset + 1, subscription, ends)
     end
 
-    def reached(place, offset, subscription, ends)
-      return unless ends.key?(place) && offset >= ends[place]
+    def reached(topic_partition, offset, subscription, ends)
+      return unless ends.key?(topic_partition) && offset >= ends[topic_partition]
 
-      @reached_end&.call(*place)
-      leave(place, subscription, ends)
+      @reached_end&.call(*topic_partition)
+      leave(topic_partition, subscription, ends)
     end
 
     # A followed partition reaches its end again and again.
-    def at_end(place, offset, subscription, ends)
-      return reached(place, offset, subscription, ends) if !@follow || offset >= ends.fetch(place, 0)
+    def at_end(topic_partition, offset, subscription, ends)
+      last = ends.fetch(topic_partition, 0)
+      return reached(topic_partition, offset, subscription, ends) if !@follow || offset >= last
 
-      @reached_end&.call(*place)
+      @reached_end&.call(*topic_partition)
     end
 
     def stop(batch, subscription, ends)
@@ -237,9 +239,9 @@ module Pelton
       leave(batch.topic_partition, subscription, ends)
     end
 
-    def leave(place, subscription, ends)
-      ends.delete(place)
-      subscription.pause([place])
+    def leave(topic_partition, subscription, ends)
+      ends.delete(topic_partition)
+      subscription.pause([topic_partition])
     end
 
     def mark(message, subscription)

@@ -110,9 +110,9 @@ module Pelton
     end
 
     # A partition without lag is not late, whatever its last message was.
-    def partition(place, lag)
-      @families[:partition_lag_messages].set(place, lag)
-      @families[:partition_lag_seconds].set(place, 0) if lag.zero?
+    def partition(labels, lag)
+      @families[:partition_lag_messages].set(labels, lag)
+      @families[:partition_lag_seconds].set(labels, 0) if lag.zero?
     end
 
     def each_topic(groups) = groups.each { |group, topics| topics.each { |topic, found| yield group, topic, found } }

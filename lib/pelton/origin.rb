@@ -61,9 +61,10 @@ module Pelton
       #: (untyped, group: String, first: Origin?, ?due_in: Numeric?, ?backtrace: Integer) -> Origin
       def after(failure, group:, first:, due_in: nil, backtrace: 0)
         now = (Clock.wall * 1000).floor
-        place = first || failure.message
+        message = first || failure.message
         error = failure.error
-        new(topic: place.topic, partition: place.partition, offset: place.offset, timestamp_ms: place.timestamp_ms,
+        new(topic: message.topic, partition: message.partition, offset: message.offset,
+            timestamp_ms: message.timestamp_ms,
             group: group, attempts: failure.attempt, error: error.is_a?(Exception) ? text(error.class) : nil,
             error_message: error && text(error), failure_id: failure.id, failed_at: time(now),
             due_at: due_in && time(now + (due_in * 1000).ceil), redrives: first&.redrives,

@@ -54,7 +54,7 @@ module Pelton
     #: (?limit: Integer?, ?topic: String?) -> Array[ScheduledMessage]
     def list(limit: nil, topic: nil)
       found = topic ? select { |entry| entry.topic == topic } : to_a
-      found.sort_by! { |entry| [entry.at_ms, entry.place, entry.offset] }
+      found.sort_by! { |entry| [entry.at_ms, entry.topic_partition, entry.offset] }
       limit ? found.first(limit) : found
     end
 
@@ -72,7 +72,7 @@ module Pelton
       entry = find(id) or return false
       raise InvalidMessageError.new(:id, id, ONCE) if entry.recurring
 
-      @producer.produce_copy(topic: @topic, partition: entry.place, key: entry.id, payload: nil)
+      @producer.produce_copy(topic: @topic, partition: entry.topic_partition, key: entry.id, payload: nil)
       true
     end
 
@@ -113,7 +113,7 @@ module Pelton
     def ends(spans)
       client = Subscription.new(@config, group_id: "#{@config.client_id}.schedule", kafka: UNCOMMITTED, bus: @bus,
                                          native: @native)
-      spans.to_h { |place, _| [place, client.watermarks(*place).last] }
+      spans.to_h { |topic_partition, _| [topic_partition, client.watermarks(*topic_partition).last] }
     ensure
       client&.close(CLOSE)
     end

@@ -39,7 +39,7 @@ class DrainedRetriesTest < Minitest::Test
   end
 
   def test_a_check_closes_its_admin_client_also_after_an_error
-    group = Struct.new(:name, :topics, :place).new("g", {}, {})
+    group = Struct.new(:name, :topics, :connection).new("g", {}, {})
     [-> { {} }, -> { raise Pelton::ClosedError, "admin" }].each do |answer|
       closed = []
       admin = Object.new

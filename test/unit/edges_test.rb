@@ -48,7 +48,7 @@ class EdgesTest < Minitest::Test
     kernel = "<internal:kernel>:187:in `loop'"
     { [kernel, gem, ours, own] => "#{gem}, called from #{own}", [own, gem] => own, [gem] => gem, [gem, ours] => gem,
       [kernel] => nil, [] => nil, nil => nil }
-      .each { |lines, place| assert_equal [place], [Pelton::LibraryCode.place(lines)] }
+      .each { |lines, location| assert_equal [location], [Pelton::LibraryCode.location(lines)] }
   end
 
   def text_of(error)

@@ -177,12 +177,12 @@ class RoutingTest < Minitest::Test
   end
 
   # Its producers and its admin went to the app's cluster.
-  def test_the_place_of_a_group_left_out_options_that_connect
-    place = { "metadata.broker.list" => "b:9092", "enable.ssl.certificate.verification" => false,
-              "broker.address.family" => "v4", "client.dns.lookup" => "use_all_dns_ips", "security.protocol" => "ssl",
-              "sasl.username" => "me", "ssl.ca.location" => "ca.pem" }
-    routing.draw { group("billing", kafka: { **place, "fetch.min.bytes" => 7 }) { topic "orders", to: Orders } }
-    assert_equal place.keys, groups.first.place.keys
+  def test_the_connection_of_a_group_has_all_options_that_connect
+    connection = { "metadata.broker.list" => "b:9092", "enable.ssl.certificate.verification" => false,
+                   "broker.address.family" => "v4", "client.dns.lookup" => "use_all_dns_ips",
+                   "security.protocol" => "ssl", "sasl.username" => "me", "ssl.ca.location" => "ca.pem" }
+    routing.draw { group("billing", kafka: { **connection, "fetch.min.bytes" => 7 }) { topic "orders", to: Orders } }
+    assert_equal connection.keys, groups.first.connection.keys
   end
 
   def test_which_route_a_topic_has

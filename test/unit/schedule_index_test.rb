@@ -14,7 +14,8 @@ class ScheduleIndexTest < Minitest::Test
   end
 
   def entry(id, at_ms, **more)
-    Pelton::Schedule::ScheduledMessage.new(id: id, at_ms: at_ms, topic: "mails", payload: "p", place: 2, **more)
+    Pelton::Schedule::ScheduledMessage.new(id: id, at_ms: at_ms, topic: "mails", payload: "p",
+                                           schedule_partition: 2, **more)
   end
 
   # Takes a record that a producer would send, at the next offset. Returns what its log needs.

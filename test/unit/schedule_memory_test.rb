@@ -19,7 +19,8 @@ class ScheduleMemoryTest < Minitest::Test
 
   def add(number, **more)
     entry = Pelton::Schedule::ScheduledMessage.new(id: "@2.#{number.to_s.rjust(16, "0")}", at_ms: (10**12) + number,
-                                                   topic: "jobs.default", payload: PAYLOAD, place: 2, **more)
+                                                   topic: "jobs.default", payload: PAYLOAD,
+                                                   schedule_partition: 2, **more)
     read(**entry.record("sched").slice(:key, :payload, :headers))
   end
 

@@ -37,7 +37,8 @@ class SchedulePartitionTest < Minitest::Test
   end
 
   def entry(id, payload, **more)
-    Pelton::Schedule::ScheduledMessage.new(**{ id: id, at_ms: 1, topic: "mails", payload: payload, place: 2, **more })
+    Pelton::Schedule::ScheduledMessage.new(**{ id: id, at_ms: 1, topic: "mails", payload: payload,
+                                               schedule_partition: 2, **more })
   end
 
   # Records of the log, in order.

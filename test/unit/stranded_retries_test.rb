@@ -71,9 +71,9 @@ class StrandedRetriesTest < Minitest::Test
     admin = Object.new
     topics = %w[a a.retry.2 a.retry.30 a.retry.x b.retry.2].to_h { |name| [name, description.new([1, 2])] }
     admin.define_singleton_method(:topics) { |timeout:| timeout && topics }
-    places = @stranded.send(:places, groups, admin)
+    found = @stranded.send(:topic_partitions, groups, admin)
     assert_equal({ "a.retry.2" => ["a", 2], "a.retry.30" => ["a", 2] },
-                 places.transform_values { |main, count| [main.name, count] })
+                 found.transform_values { |main, count| [main.name, count] })
   end
 
   def test_messages_of_a_routed_topic_are_not_stranded_if_this_group_or_a_former_name_of_it_reads_them

@@ -57,7 +57,7 @@ class TopicsTest < Minitest::Test
     found = topics.fetch("orders")
     assert_equal [12, 3], [found.partitions, found.replication]
     assert_equal({ "retention.ms" => "1", "cleanup.policy" => "compact" }, found.config)
-    assert_match(%r{test/unit/topics_test.rb:\d+\z}, found.place)
+    assert_match(%r{test/unit/topics_test.rb:\d+\z}, found.location)
   end
 
   def test_an_integer_is_milliseconds_and_a_duration_is_a_duration

@@ -22,7 +22,7 @@ module ActiveJob
         return unless confirm?
 
         delivery.wait(timeout: ::Pelton.config.delivery_timeout)
-        job.provider_job_id = place(delivery.topic, delivery.partition, delivery.offset)
+        job.provider_job_id = job_id(delivery.topic, delivery.partition, delivery.offset)
       end
 
       # Enqueues a job for later: Pelton's schedule keeps it until its time, see Producer#produce_later. Always waits
@@ -101,7 +101,7 @@ module ActiveJob
       def note(jobs, delivery)
         jobs.zip(delivery.reports) do |job, (topic, partition, offset, error)|
           mark(job, confirm? ? !offset.nil? : error.nil?)
-          job.provider_job_id = place(topic, partition, offset) if offset
+          job.provider_job_id = job_id(topic, partition, offset) if offset
         end
       end
 
@@ -109,7 +109,7 @@ module ActiveJob
       def mark(job, stored) = (job.successfully_enqueued = stored if job.respond_to?(:successfully_enqueued=))
 
       # "jobs.default/3/42"
-      def place(*parts) = parts.join("/")
+      def job_id(*parts) = parts.join("/")
     end
   end
 end

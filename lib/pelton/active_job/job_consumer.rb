@@ -58,14 +58,14 @@ module Pelton
         invalid(message, "its payload has no job_class") unless data.is_a?(Hash) && data["job_class"].is_a?(String)
 
         # A recurring job has no time, which Rails logs, and no id: it gets one that its retries have, too.
-        { "job_id" => place(message), "enqueued_at" => message.timestamp&.utc&.iso8601(9), **data,
-          "provider_job_id" => message.raw_headers[SCHEDULED] || place(message) }
+        { "job_id" => job_id(message), "enqueued_at" => message.timestamp&.utc&.iso8601(9), **data,
+          "provider_job_id" => message.raw_headers[SCHEDULED] || job_id(message) }
       rescue JSON::ParserError
         invalid(message, "its payload is no JSON")
       end
 
       # What `perform_later` set, also if the message went through a retry topic.
-      def place(message)
+      def job_id(message)
         first = message.origin || message
         "#{first.topic}/#{first.partition}/#{first.offset}"
       end

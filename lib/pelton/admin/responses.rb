@@ -101,9 +101,9 @@ module Pelton
       end
 
       def members(rows)
-        rows.map do |id, client, instance, host, places|
+        rows.map do |id, client, instance, host, topic_partitions|
           Member.new(id: id, client_id: client, instance_id: instance, host: host,
-                     partitions: places.map { |place| place.first(2) }).freeze
+                     partitions: topic_partitions.map { |row| row.first(2) }).freeze
         end.freeze
       end
 
@@ -134,9 +134,9 @@ module Pelton
 
       # librdkafka says "No leaders found" if it knows none of the topics.
       def nowhere(rows, error)
-        places = rows.first(3).map { |topic, partition,| "#{topic}/#{partition}" }
-        places << "…" if rows.size > 3
-        KafkaError.new(error.code, error.name, "no such topic or partition: #{places.join(", ")}")
+        names = rows.first(3).map { |topic, partition,| "#{topic}/#{partition}" }
+        names << "…" if rows.size > 3
+        KafkaError.new(error.code, error.name, "no such topic or partition: #{names.join(", ")}")
       end
 
       def acls(rows)

@@ -27,8 +27,8 @@ module Pelton
       def self.run(file)
         require file
       rescue ConfigError => e
-        place = LibraryCode.own_place(e.backtrace)
-        raise e, "#{e.message} (#{place})" if place
+        location = LibraryCode.own_location(e.backtrace)
+        raise e, "#{e.message} (#{location})" if location
 
         raise
       end

@@ -137,11 +137,11 @@ module Pelton
 
       def error_lines = ErrorLines.new(@err)
 
-      # The message of an error; for one that is not ours, with its class and place.
+      # The message of an error; for one that is not ours, with its class and location.
       def explain(error)
         return Printable.line(error.message) if error.is_a?(Error)
 
-        location = LibraryCode.place(error.backtrace)
+        location = LibraryCode.location(error.backtrace)
         "#{error.message}#{" (#{error.class}, #{location})" if location}"
       end
 

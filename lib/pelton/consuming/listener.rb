@@ -58,7 +58,7 @@ module Pelton
         @bus = bus
         @producer = producer
         @open_producer = open_producer
-        @copier = open_producer.call(nil) unless group.place.empty?
+        @copier = open_producer.call(nil) unless group.connection.empty?
         @on_failure = on_failure
         # From any thread: [:ended, coordinator], [:stop, deadline], … The sender wakes the poll after each.
         @notices = Thread::Queue.new

@@ -6,10 +6,10 @@ module Pelton
   # messages are not marked.
   # What to do: Call `yield` in `around`, or the block in `around_job`, and do not leave that early.
   class AroundError < Error
-    # place: "OrdersConsumer#around" or "config.around_job".
+    # owner: "OrdersConsumer#around" or "config.around_job".
     #: (?String?, ?Symbol?) -> void
-    def initialize(place = nil, action = nil)
-      super("#{place} must call its block, and let #{action} finish")
+    def initialize(owner = nil, action = nil)
+      super("#{owner} must call its block, and let #{action} finish")
     end
   end
 

@@ -44,11 +44,11 @@ module Pelton
         # "orders/0/42", or "orders/" and the message's id.
         #: (Message) -> String
         def identity(message)
-          place = message.origin || message
+          origin = message.origin || message
           id = [*message.raw_headers[Outbox::ID]].last
-          return "#{place.topic}/#{place.partition}/#{place.offset}" if id.nil? || id.empty?
+          return "#{origin.topic}/#{origin.partition}/#{origin.offset}" if id.nil? || id.empty?
 
-          "#{place.topic}/#{PLAIN.match?(id.b) ? id.b : Digest::SHA256.hexdigest(id)}"
+          "#{origin.topic}/#{PLAIN.match?(id.b) ? id.b : Digest::SHA256.hexdigest(id)}"
         end
 
         private

@@ -33,7 +33,7 @@ module Pelton
         return limited(spans, spans.transform_values { @up_to }) if offset?
         return spans.transform_values { |span| @follow ? Float::INFINITY : span.end } if @up_to.nil? || future?
 
-        times = spans.keys.map { |place| [*place, @up_to] }
+        times = spans.keys.map { |topic_partition| [*topic_partition, @up_to] }
         limited(spans, times.empty? ? {} : spans.keys.zip(subscription.offsets_for_times(times, timeout)).to_h)
       end
 
@@ -62,7 +62,7 @@ module Pelton
 
       # All present messages are older than a Time without an offset.
       def limited(spans, offsets)
-        spans.to_h { |place, span| [place, @follow && offset? ? @up_to : [offsets[place] || span.end, span.end].min] }
+        spans.to_h { |pair, span| [pair, @follow && offset? ? @up_to : [offsets[pair] || span.end, span.end].min] }
       end
     end
   end

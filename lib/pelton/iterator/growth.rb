@@ -28,11 +28,11 @@ module Pelton
 
       # Remembers the offset to read next.
       #: ([String, Integer], Integer) -> void
-      def reading(place, offset) = @next[place] = offset
+      def reading(topic_partition, offset) = @next[topic_partition] = offset
 
       # The arguments of `assign` with which a partition continues where it is.
       #: ([String, Integer]) -> [String, Integer, Integer]
-      def position(place) = [*place, @next.fetch(place)]
+      def position(topic_partition) = [*topic_partition, @next.fetch(topic_partition)]
 
       # Spans of new partitions; empty if it is not time to look.
       #: () -> Hash[[String, Integer], Range[Integer]]

@@ -10,8 +10,8 @@ module Pelton
     #   { "orders" => [0, 2] }          some (or a Range)
     #   { "orders" => -100 }            all, from there
     #   { "orders" => { 0 => 42, 1 => :end } }
-    # A place is an offset, a negative number (the last n of each partition), a Time, :beginning or :end. An offset that
-    # does not exist becomes the nearest one that does.
+    # A position is an offset, a negative number (the last n of each partition), a Time, :beginning or :end. An offset
+    # that does not exist becomes the nearest one that does.
     class Positions
       FROM = "expected an offset, a negative number (that many messages before each partition's end), a Time, " \
              ":beginning or :end"
@@ -26,7 +26,7 @@ module Pelton
       #: (Array[untyped], untyped) -> void
       def initialize(topics, from)
         @from = check(from)
-        # {topic => {partition => place}}, or {topic => place} for all its partitions.
+        # {topic => {partition => position}}, or {topic => position} for all its partitions.
         @wanted = {}
         topics.flatten(1).each { |given| given.is_a?(Hash) ? given.each { |pair| add(*pair) } : add(given, @from) }
         raise ConfigError.new("topics", nil, "are missing: #{TOPICS}") if @wanted.empty?
@@ -38,16 +38,16 @@ module Pelton
       # {["orders", 0] => first offset … present end}. committed: the group's commits take precedence.
       #: (Subscription, timeout: Numeric, committed: bool) -> Hash[[String, Integer], Range[Integer]]
       def spans(subscription, timeout:, committed:)
-        places = @wanted.flat_map { |topic, wanted| partitions(topic, wanted, subscription, timeout).to_a }.to_h
-        spans_of(places, subscription, timeout, committed)
+        found = @wanted.flat_map { |topic, wanted| partitions(topic, wanted, subscription, timeout).to_a }.to_h
+        spans_of(found, subscription, timeout, committed)
       end
 
       # The same for partitions that were added; `known` are the earlier ones. All their messages are new, so they begin
       # at the beginning.
       #: (Array[[String, Integer]], Subscription, timeout: Numeric, committed: bool) -> Hash[[String, Integer], Range[Integer]]
       def added(known, subscription, timeout:, committed:)
-        places = whole_topics.flat_map { |topic| partitions(topic, :beginning, subscription, timeout).to_a }.to_h
-        spans_of(places.except(*known), subscription, timeout, committed)
+        found = whole_topics.flat_map { |topic| partitions(topic, :beginning, subscription, timeout).to_a }.to_h
+        spans_of(found.except(*known), subscription, timeout, committed)
       end
 
       # Topics of which all partitions are read.
@@ -56,15 +56,15 @@ module Pelton
 
       private
 
-      def spans_of(places, subscription, timeout, committed)
-        known = committed ? places.keys.zip(subscription.committed(places.keys, timeout)).to_h : {}
+      def spans_of(topic_partitions, subscription, timeout, committed)
+        known = committed ? topic_partitions.keys.zip(subscription.committed(topic_partitions.keys, timeout)).to_h : {}
         # Before the times: if no message is as new, the first that arrives after these questions is not left out.
-        bounds = places.to_h { |place, _| [place, subscription.watermarks(*place, timeout)] }
-        times = times(places.select { |_, from| from.is_a?(Time) }, subscription, timeout)
-        places.to_h do |place, from|
-          low, high = bounds.fetch(place)
-          first = known[place] || offset(times.fetch(place, from), low, high)
-          [place, first.clamp(low, high)...high]
+        bounds = topic_partitions.to_h { |pair, _| [pair, subscription.watermarks(*pair, timeout)] }
+        times = times(topic_partitions.select { |_, from| from.is_a?(Time) }, subscription, timeout)
+        topic_partitions.to_h do |topic_partition, from|
+          low, high = bounds.fetch(topic_partition)
+          first = known[topic_partition] || offset(times.fetch(topic_partition, from), low, high)
+          [topic_partition, first.clamp(low, high)...high]
         end
       end
 
@@ -94,7 +94,7 @@ module Pelton
         raise ConfigError.new("from", from, FROM)
       end
 
-      # {["orders", 0] => place}
+      # {["orders", 0] => position}
       def partitions(topic, wanted, subscription, timeout)
         count = count(topic, subscription, timeout)
         wanted = Array.new(count) { |partition| [partition, wanted] }.to_h unless wanted.is_a?(Hash)
@@ -114,11 +114,11 @@ module Pelton
       end
 
       # {["orders", 0] => offset, or :end}
-      def times(places, subscription, timeout)
-        return {} if places.empty?
+      def times(topic_partitions, subscription, timeout)
+        return {} if topic_partitions.empty?
 
-        offsets = subscription.offsets_for_times(places.map { |place, time| [*place, time] }, timeout)
-        places.keys.zip(offsets.map { |offset| offset || :end }).to_h
+        offsets = subscription.offsets_for_times(topic_partitions.map { |pair, time| [*pair, time] }, timeout)
+        topic_partitions.keys.zip(offsets.map { |offset| offset || :end }).to_h
       end
 
       def offset(from, low, high)

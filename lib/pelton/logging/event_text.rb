@@ -95,7 +95,7 @@ module Pelton
       end
 
       def message_repeated(event)
-        [2, "#{place(event)}: #{event[:count]} finished messages behind offset #{event[:offset]} will be repeated"]
+        [2, "#{partition(event)}: #{event[:count]} finished messages behind offset #{event[:offset]} will be repeated"]
       end
 
       def app_forced(event)
@@ -110,36 +110,36 @@ module Pelton
             "(attempt #{event[:attempts]}): #{error(event[:error])}"]
       end
 
-      def partition_assigned(event) = info("assigned #{place(event)}")
-      def partition_revoked(event) = info("#{event[:lost] ? "lost" : "revoked"} #{place(event)}")
+      def partition_assigned(event) = info("assigned #{partition(event)}")
+      def partition_revoked(event) = info("#{event[:lost] ? "lost" : "revoked"} #{partition(event)}")
 
       def partition_stopped(event)
-        [3, "#{place(event)} stopped at offset #{event[:offset]} after #{count(event[:attempts], "attempt")}"]
+        [3, "#{partition(event)} stopped at offset #{event[:offset]} after #{count(event[:attempts], "attempt")}"]
       end
 
       def message_skipped(event)
-        [2, "#{place(event)} skipped offset #{event[:offset]} after #{count(event[:attempts], "attempt")}: " \
+        [2, "#{partition(event)} skipped offset #{event[:offset]} after #{count(event[:attempts], "attempt")}: " \
             "#{error(event[:error])}"]
       end
 
       def message_postponed(event)
-        [2, "#{place(event)} offset #{event[:offset]} waits #{event[:due_in]} s in #{event[:to]} after " \
+        [2, "#{partition(event)} offset #{event[:offset]} waits #{event[:due_in]} s in #{event[:to]} after " \
             "#{count(event[:attempts], "attempt")}: #{error(event[:error])}"]
       end
 
       def message_dead_lettered(event)
-        [2, "#{place(event)} offset #{event[:offset]} went to #{event[:to]} after " \
+        [2, "#{partition(event)} offset #{event[:offset]} went to #{event[:to]} after " \
             "#{count(event[:attempts], "attempt")}: #{why(event[:error])}"]
       end
 
       def consumer_consumed(event)
-        info(format("%s %s %s in %.1f ms, attempt %d, %s", place(event), event[:error] ? "failed with" : "consumed",
+        info(format("%s %s %s in %.1f ms, attempt %d, %s", partition(event), event[:error] ? "failed with" : "consumed",
                     count(event[:messages]), event[:seconds] * 1000, event[:attempt],
                     event[:consumption_lag] ? format("%.1f s old", event[:consumption_lag]) : "of unknown age"))
       end
 
       def consumer_retrying(event)
-        [2, format("%s retries from offset %d in %.1f s, attempt %d failed", place(event), event[:offset],
+        [2, format("%s retries from offset %d in %.1f s, attempt %d failed", partition(event), event[:offset],
                    event[:delay], event[:attempt])]
       end
 
@@ -148,7 +148,7 @@ module Pelton
       end
 
       def thread_leaked(event)
-        owner = event.payload.key?(:topic) ? place(event) : "the app"
+        owner = event.payload.key?(:topic) ? partition(event) : "the app"
         [2, format("thread %s of %s, started at %s, still runs %.1f s after its owner ended, at %s",
                    event[:name] || "without a name", owner, event[:started_at], event[:seconds], event[:at])]
       end
@@ -215,9 +215,9 @@ module Pelton
         [3, "#{event[:source]}#{" (#{facts})" unless facts.empty?}: #{error(cause)}#{origin(cause)}#{reason(cause)}"]
       end
 
-      def place(event) = "#{event[:group]} #{event[:topic]}/#{event[:partition]}"
+      def partition(event) = "#{event[:group]} #{event[:topic]}/#{event[:partition]}"
       def why(reason) = reason.is_a?(Exception) ? error(reason) : reason || "sent by the consumer"
-      def origin(error) = (place = LibraryCode.place(error.backtrace)) ? " at #{place}" : ""
+      def origin(error) = (location = LibraryCode.location(error.backtrace)) ? " at #{location}" : ""
 
       # What a DecodeError was caused by may show the payload.
       def reason(error)

@@ -83,8 +83,8 @@ module Pelton
         synchronize do
           collect # or its age would come back
           @families[:partitions_lost].add([event[:group]]) if event[:lost]
-          place = [*route(event), event[:partition]]
-          @families[:partition_lag_seconds].delete_if { |values| values == place }
+          labels = [*route(event), event[:partition]]
+          @families[:partition_lag_seconds].delete_if { |values| values == labels }
         end
       end
 

@@ -25,14 +25,14 @@ module Pelton
         last = {}
         scan = Scan.new(app, ranges.keys.map(&:first).uniq, kafka: KAFKA)
         scan.run(ranges, seconds: SECONDS) { |message| last[message.topic_partition] = message.offset }
-        ranges.to_h { |place, _| [place, [last[place], scan.ends[place]]] }
+        ranges.to_h { |topic_partition, _| [topic_partition, [last[topic_partition], scan.ends[topic_partition]]] }
       end
 
       # The lags that are small enough to be read, from commits and ends: [[["orders", 0], commit, end], …].
       #: (Hash[[String, Integer], Integer], Hash[[String, Integer], Integer])
       #:   -> Array[[[String, Integer], Integer, Integer]]
       def self.spans(commits, ends)
-        spans = commits.map { |place, commit| [place, commit, ends[place]] }
+        spans = commits.map { |topic_partition, commit| [topic_partition, commit, ends[topic_partition]] }
         spans.select { |_, commit, last| last && (last - commit).between?(1, OFFSETS) }
       end
 
@@ -67,8 +67,8 @@ module Pelton
         ranges = spans.group_by(&:first).transform_values { |all| all.map { |_, commit,| commit }.min...all.first.last }
         found = @read.call(ranges)
         spans.each do |span|
-          place, commit, last = span
-          message, ended = found.fetch(place)
+          topic_partition, commit, last = span
+          message, ended = found.fetch(topic_partition)
           @known[span] = (message.nil? || message < commit) && ended.to_i >= last
         end
       rescue Error # such as a right that is missing

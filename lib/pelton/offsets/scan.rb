@@ -66,7 +66,7 @@ module Pelton
       private
 
       def read(left, deadline, most, &block)
-        @subscription.assign(left.map { |place, range| [*place, range.begin] })
+        @subscription.assign(left.map { |topic_partition, range| [*topic_partition, range.begin] })
         until left.empty?
           return :time if Clock.left(deadline).zero?
           return :bytes if @bytes >= most
@@ -84,9 +84,9 @@ module Pelton
         end
       end
 
-      def at_end(place, offset, left)
-        @ends[place] = offset
-        left.delete(place)
+      def at_end(topic_partition, offset, left)
+        @ends[topic_partition] = offset
+        left.delete(topic_partition)
       end
 
       def add(batch, left)
@@ -103,9 +103,9 @@ module Pelton
       end
 
       # What comes after the range is not needed.
-      def finish(place, left)
-        left.delete(place)
-        @subscription.pause([place])
+      def finish(topic_partition, left)
+        left.delete(topic_partition)
+        @subscription.pause([topic_partition])
       end
 
       def failed(error)

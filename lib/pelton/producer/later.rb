@@ -32,8 +32,8 @@ module Pelton
         schedule = @source.schedule_topic
         at_ms = Schedule::ScheduledMessage.due(at, more.delete(:in))
         message = known_later(past_middleware({ topic: topic, payload: payload, **more }))
-        id, place = Schedule::Ids.assign(id, message, @source.partitions, schedule, @queue_timeout)
-        entry = Schedule::ScheduledMessage.new(id: id, at_ms: at_ms, place: place, **message)
+        id, schedule_partition = Schedule::Ids.assign(id, message, @source.partitions, schedule, @queue_timeout)
+        entry = Schedule::ScheduledMessage.new(id: id, at_ms: at_ms, schedule_partition: schedule_partition, **message)
         wait(hand_over([entry.record(schedule)]), timeout)
         id
       end

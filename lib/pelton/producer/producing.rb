@@ -242,7 +242,7 @@ module Pelton
       def plain(topic:, payload:, key: nil, partition: nil, partition_key: nil, label: nil, **more)
         check_partition_key(partition_key, partition)
         by = partition_key || (key if @partitioner)
-        partition ||= place(topic, by) if by.is_a?(String)
+        partition ||= partition_of(topic, by) if by.is_a?(String)
         { topic: topic, payload: payload, key: key, partition: partition, **more }
       end
 
@@ -254,7 +254,7 @@ module Pelton
         raise InvalidMessageError.new(:partition_key, given, "nil: a partition is given")
       end
 
-      def place(topic, key)
+      def partition_of(topic, key)
         check_topic(topic)
         @source.partitions.choose(@partitioner || @source.partitioner, topic, key, @queue_timeout)
       end

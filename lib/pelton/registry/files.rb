@@ -92,7 +92,7 @@ module Pelton
 
       def read(file)
         path = File.join(@folder, file)
-        subject, id = place(file.delete_suffix(".avsc"))
+        subject, id = subject_and_id(file.delete_suffix(".avsc"))
         found = Found.new(path, subject, id&.to_i)
         found.text = File.read(path, encoding: "UTF-8")
         found.json = JSON.parse(found.text, max_nesting: 1000)
@@ -104,7 +104,7 @@ module Pelton
       end
 
       # Subject and id of "orders-value.7"
-      def place(base)
+      def subject_and_id(base)
         case base
         when /\A\d+\z/ then [nil, base]
         when /\A(.+)\.(\d+)\z/ then [$1, $2]

@@ -43,21 +43,21 @@ module Pelton
         refuse("are #{named.size} in one list, at most #{MOST} are read") if named.size > MOST
 
         named.each do |reference|
-          place = reference.values_at("subject", "version") if reference.is_a?(Hash)
-          refuse("expected a list of objects with a subject and a version") unless place in [String, Integer]
-          next if @found.key?(place)
+          version = reference.values_at("subject", "version") if reference.is_a?(Hash)
+          refuse("expected a list of objects with a subject and a version") unless version in [String, Integer]
+          next if @found.key?(version)
 
-          answer = ask(place)
+          answer = ask(version)
           read(Array(answer["references"]), depth + 1)
-          @found[place] = answer["schema"].to_s
+          @found[version] = answer["schema"].to_s
         end
       end
 
-      def ask(place)
+      def ask(version)
         refuse("are more than #{MOST}") if (@asked += 1) > MOST
         refuse("took longer than #{SECONDS} s, #{@asked - 1} were read") if Clock.left(@deadline).zero?
 
-        answer = @ask.call(*place)
+        answer = @ask.call(*version)
         @bytes += answer["schema"].to_s.bytesize
         refuse("have more than #{BYTES} bytes") if @bytes > BYTES
         answer

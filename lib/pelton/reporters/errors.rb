@@ -42,8 +42,8 @@ module Pelton
       end
 
       def tags(context) = context.slice(*TAGS).transform_values(&:to_s)
-      def place(context) = context.values_at(:source, :group, :topic).compact
-      def group(error, context) = [*place(context), error.class.name.to_s]
+      def origin(context) = context.values_at(:source, :group, :topic).compact
+      def group(error, context) = [*origin(context), error.class.name.to_s]
 
       def sentry(error, context)
         @client.capture_exception(error, tags: tags(context), contexts: { pelton: context },
@@ -58,7 +58,7 @@ module Pelton
       def bugsnag(error, context)
         @client.notify(error) do |event|
           event.add_metadata(:pelton, context)
-          event.context = place(context).join(" ")
+          event.context = origin(context).join(" ")
           event.grouping_hash = group(error, context).join("|")
         end
       end
@@ -77,7 +77,7 @@ module Pelton
       def report_error? = @client.respond_to?(:report_error)
 
       def describe(transaction, context)
-        transaction.set_action(place(context).join(" "))
+        transaction.set_action(origin(context).join(" "))
         transaction.respond_to?(:add_tags) ? transaction.add_tags(context) : transaction.set_tags(context)
       end
 

@@ -87,8 +87,8 @@ module Pelton
       def begin_at_end
         @subscription = Subscription.new(@config, group_id: "#{@config.client_id}.commands", bus: Notifications.new,
                                                   native: @native, kafka: KAFKA)
-        place = [@config.command_topic, Command::PARTITION]
-        @subscription.assign([[*place, @subscription.watermarks(*place, ASK).last]])
+        topic_partition = [@config.command_topic, Command::PARTITION]
+        @subscription.assign([[*topic_partition, @subscription.watermarks(*topic_partition, ASK).last]])
       end
 
       def batch(batch)

@@ -97,7 +97,7 @@ module Pelton
 
       # A partition that has come since is counted from the next report on; one that was sought back is not counted.
       def progress(offsets, before)
-        offsets.sum { |place, offset| [offset - before.fetch(place, offset), 0].max }
+        offsets.sum { |topic_partition, offset| [offset - before.fetch(topic_partition, offset), 0].max }
       end
 
       # [{"billing" => {"orders" => [[0, 12, "idle"]]}}, number of those that are left out]
@@ -105,8 +105,8 @@ module Pelton
         rows = snapshots.flat_map do |listener, owners|
           group = listener.group.name
           owners.map do |owner, (state, _)|
-            place = [owner.topic_name, owner.partition]
-            [group, *place, positions[group][place]&.last, state.to_s]
+            topic_partition = [owner.topic_name, owner.partition]
+            [group, *topic_partition, positions[group][topic_partition]&.last, state.to_s]
           end
         end
         return [nested(rows), 0] if rows.size <= PARTITIONS

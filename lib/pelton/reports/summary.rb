@@ -31,7 +31,7 @@ module Pelton
         names.map do |name|
           live = live(name)
           # The cluster's lags lack partitions without a commit, the reports those without an owner.
-          lags = live.map { |one| lags(one, name).transform_keys { |_, *place| place } }
+          lags = live.map { |one| lags(one, name).transform_keys { |_, *topic_partition| topic_partition } }
           lags = lags.reduce({}, :merge).merge(@lags.fetch(name, {}))
           { group: name, processes: live.size, lag: lags.each_value.sum,
             per_second: live.sum { |one| one.rate_in(name) }.round(1) }
@@ -125,9 +125,9 @@ module Pelton
 
       # {["billing", "orders", 0] => [12, "failing"]}: lag and state of the partitions that need attention.
       def states(report, calls)
-        all = report.each_partition(@group).to_h { |*place, lag, state| [place, [lag, state]] }
-        all.select { |place, (_, state)| !Report::WELL.include?(state) && !calls.key?(place) }
-           .merge(calls.to_h { |place, _| [place, [all[place]&.first, LONG_CALL]] })
+        all = report.each_partition(@group).to_h { |*owned, lag, state| [owned, [lag, state]] }
+        all.select { |owned, (_, state)| !Report::WELL.include?(state) && !calls.key?(owned) }
+           .merge(calls.to_h { |owned, _| [owned, [all[owned]&.first, LONG_CALL]] })
       end
 
       def seconds(since) = since && [@now - since, 0].max.round(1)

@@ -46,11 +46,11 @@ module Pelton
       #   topic(/^orders\./, to: OrdersConsumer)
       #: ((String | Regexp), ?to: (Class | String)?) ?{ () -> void } -> void
       def topic(name, to: nil, **options, &block)
-        place = "topic #{name.is_a?(Regexp) ? name.source : name}"
-        Options.check(options, %w[to], "option of #{place}", words: TopicWords::WORDS)
-        raise ConfigError.new(place, nil, TO) if to.nil?
+        scope = "topic #{name.is_a?(Regexp) ? name.source : name}"
+        Options.check(options, %w[to], "option of #{scope}", words: TopicWords::WORDS)
+        raise ConfigError.new(scope, nil, TO) if to.nil?
 
-        words = TopicWords.new(place, @defaults)
+        words = TopicWords.new(scope, @defaults)
         words.instance_exec(&block) if block
         @routing.add(@group, Topic.new(name, to, words.settings))
       end

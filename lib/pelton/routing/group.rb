@@ -65,7 +65,7 @@ module Pelton
 
       # The part of them that names the cluster and the credentials.
       #: () -> Hash[String, untyped]
-      def place = @kafka.select { |name, _| CONNECTING.match?(name.to_s) }
+      def connection = @kafka.select { |name, _| CONNECTING.match?(name.to_s) }
 
       # All topics that it names: those that it reads, and those for failed messages.
       #: () -> Array[String]
@@ -119,11 +119,11 @@ module Pelton
         wanted = @topics.transform_values(&:from).compact
         return {} if wanted.empty?
 
-        place = "group #{@name}: from"
+        scope = "group #{@name}: from"
         if wanted.size < @topics.size || wanted.values.uniq.size > 1
-          raise ConfigError.new(place, wanted, "must be the same for all topics of a group: use a second group")
+          raise ConfigError.new(scope, wanted, "must be the same for all topics of a group: use a second group")
         end
-        raise ConfigError.new(place, wanted.values[0], "is also set by auto.offset.reset") if kafka.key?(RESET)
+        raise ConfigError.new(scope, wanted.values[0], "is also set by auto.offset.reset") if kafka.key?(RESET)
 
         { RESET => RESETS.fetch(wanted.values[0]) }
       end

@@ -29,10 +29,10 @@ module Pelton
       # The pattern with a timeout, unless it has one. Raises ConfigError for a pattern that cannot be matched in linear
       # time.
       #: (Regexp, String) -> Regexp
-      def bounded(pattern, place)
+      def bounded(pattern, scope)
         return bound(pattern) if Native.knows_pattern?(pattern) || linear?(pattern)
 
-        raise ConfigError.new(place, pattern, "a message could make it take forever: remove back-references, or " \
+        raise ConfigError.new(scope, pattern, "a message could make it take forever: remove back-references, or " \
                                               "use a `filter`")
       end
 

@@ -47,8 +47,8 @@ module Pelton
     #: (String?, Topic) -> void
     def add(group, topic)
       topics = (@topics[group] ||= {})
-      place = group ? " in group #{group}" : ""
-      raise ConfigError.new("topic", topic.name, "is routed twice#{place}") if topics.key?(topic.name)
+      scope = group ? " in group #{group}" : ""
+      raise ConfigError.new("topic", topic.name, "is routed twice#{scope}") if topics.key?(topic.name)
 
       topics[topic.name] = topic
     end
@@ -56,15 +56,15 @@ module Pelton
     # Sets librdkafka's options of a group; called by the DSL. A second block of the same group may leave them out.
     #: (String, Hash[String | Symbol, untyped]) -> void
     def add_options(group, options)
-      place = "group #{group}: kafka"
+      scope = "group #{group}: kafka"
       unless options.respond_to?(:to_hash)
-        raise ConfigError.new(place, options.class, "expected a Hash of librdkafka's options")
+        raise ConfigError.new(scope, options.class, "expected a Hash of librdkafka's options")
       end
 
       options = Settings::KafkaOptions.of(options)
-      raise ConfigError.new(place, "group.id", "is set by the group's name: remove it") if options.key?("group.id")
+      raise ConfigError.new(scope, "group.id", "is set by the group's name: remove it") if options.key?("group.id")
       return if options.empty?
-      raise ConfigError.new(place, options, "differs from its options before") unless same?(@options[group], options)
+      raise ConfigError.new(scope, options, "differs from its options before") unless same?(@options[group], options)
 
       @options[group] = options
     end

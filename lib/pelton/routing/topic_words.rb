@@ -22,10 +22,10 @@ module Pelton
       }.freeze
       private_constant :CREATES
 
-      # place: for errors, "topic orders". defaults: settings of the `defaults` before it.
+      # scope: for errors, "topic orders". defaults: settings of the `defaults` before it.
       #: (String, ?Hash[Symbol, untyped]) -> void
-      def initialize(place, defaults = {})
-        @place = place
+      def initialize(scope, defaults = {})
+        @scope = scope
         @settings = defaults.dup
         # Conditions of `where`, complete ones (Where::Clause) and incomplete ones (Where).
         @conditions = []
@@ -37,7 +37,7 @@ module Pelton
         return @settings if @conditions.empty?
 
         open = @conditions.find { |one| one.is_a?(Where) }
-        raise ConfigError.new(place(open.inspect), nil, "incomplete condition: add eq, in, gt, matches, …") if open
+        raise ConfigError.new(scope(open.inspect), nil, "incomplete condition: add eq, in, gt, matches, …") if open
 
         tree = [:all, *@settings[:where]&.drop(1), *@conditions.map(&:tree)].freeze
         { **(Condition.fields?(tree) ? { decode: :json } : {}), **@settings, where: tree }
@@ -162,7 +162,7 @@ module Pelton
       #   where("type").in("order.created", "order.paid")
       #   where("total").gteq(100).or(where("customer", "vip").eq(true))
       #: (*(String | Integer)) -> Where
-      def where(*path) = Where.new(@place, @conditions, path)
+      def where(*path) = Where.new(@scope, @conditions, path)
 
       # Runs up to this many jobs of a partition at the same time, each with a consumer object of its own. Above 1, the
       # order is per key. by: a callable, or the name of a Message method, that returns the key; messages for which it
@@ -196,7 +196,7 @@ module Pelton
       # :error, which reports it and reads nothing. It must be the same for all topics of a group.
       #   from :end
       #: (Symbol) -> void
-      def from(place) = set(:from, place)
+      def from(position) = set(:from, position)
 
       # Reads exactly these partitions, without the group's coordination: no rebalance, no session timeout.
       #   partitions 0..3
@@ -216,8 +216,8 @@ module Pelton
       #: (?partitions: Integer?, ?replication: Integer?, ?config: Hash[String | Symbol, untyped]) -> void
       def creates(**options)
         require_relative "../topics/declaration"
-        options = Topics::Declaration.options(options, "#{@place}: creates", over: @settings[:creates])
-        set(:creates, { **options, place: Topics::Declaration.caller_place }.freeze)
+        options = Topics::Declaration.options(options, "#{@scope}: creates", over: @settings[:creates])
+        set(:creates, { **options, location: Topics::Declaration.caller_location }.freeze)
       end
 
       # Calls the consumer's `tick` every this many seconds.
@@ -243,20 +243,20 @@ module Pelton
       def set(name, value, word = name)
         @settings[name] = Settings::TOPIC.fetch(name).check(value)
       rescue ConfigError => e
-        raise ConfigError.new(place(word), value, e.message[/expected.*/m]) if e.key == name.to_s
+        raise ConfigError.new(scope(word), value, e.message[/expected.*/m]) if e.key == name.to_s
 
         # The error is about an option of the format, not about this setting.
-        raise ConfigError.new(place(word), nil, e.message)
+        raise ConfigError.new(scope(word), nil, e.message)
       end
 
-      def only(options, known, word) = Options.check(options, known, place("#{word} option"))
-      def place(name) = "#{@place}: #{name}"
+      def only(options, known, word) = Options.check(options, known, scope("#{word} option"))
+      def scope(name) = "#{@scope}: #{name}"
       def respond_to_missing?(_name, _private = false) = false
 
       def method_missing(name, *)
-        raise ConfigError.new(name, nil, "unknown word in #{@place}: #{CREATES.fetch(name)}") if CREATES.key?(name)
+        raise ConfigError.new(name, nil, "unknown word in #{@scope}: #{CREATES.fetch(name)}") if CREATES.key?(name)
 
-        raise ConfigError.unknown(name, WORDS, what: "word in #{@place}")
+        raise ConfigError.unknown(name, WORDS, what: "word in #{@scope}")
       end
     end
   end

@@ -82,11 +82,11 @@ module Pelton
         def chain?(kind) = kind != :not && @tree.first == kind
       end
 
-      # place: for errors, "topic orders". list: the topic's conditions. path: field names and positions, outermost
+      # scope: for errors, "topic orders". list: the topic's conditions. path: field names and positions, outermost
       # first.
       #: (String, Array[untyped], Array[String | Integer]) -> void
-      def initialize(place, list, path)
-        @place = place
+      def initialize(scope, list, path)
+        @scope = scope
         path.each do |step|
           next if step.is_a?(String) || (step.is_a?(Integer) && step.bit_length < POSITION_BITS)
 
@@ -224,7 +224,7 @@ module Pelton
         raise refusal(value, "expected valid UTF-8")
       end
 
-      def refusal(value, reason) = ConfigError.new("#{@place}: #{inspect}", value, reason)
+      def refusal(value, reason) = ConfigError.new("#{@scope}: #{inspect}", value, reason)
     end
   end
 end

@@ -251,16 +251,16 @@ module Pelton
 
     def kafka_error(code, name, reason, fatal) = KafkaError.new(code, name, reason, fatal, false)
 
-    # place: where its label is, see Labels#of.
-    def failure_payload(client, code, name, reason, topic, partition, *place)
-      label = @labels.of(*place)
+    # handle: where its label is, see Labels#of.
+    def failure_payload(client, code, name, reason, topic, partition, *handle)
+      label = @labels.of(*handle)
       error = DeliveryError.new(code, name, reason, false, false, topic, partition).with_label(label)
       { client: client, error: error, topic: topic, partition: partition, label: label }
     end
 
-    def acknowledged(bus, client, topic, partition, offset, *place)
+    def acknowledged(bus, client, topic, partition, offset, *handle)
       bus.publish("message.acknowledged", client: client, topic: topic, partition: partition,
-                                          offset: (offset unless offset.negative?), label: @labels.of(*place))
+                                          offset: (offset unless offset.negative?), label: @labels.of(*handle))
     end
   end
 end

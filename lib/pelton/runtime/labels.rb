@@ -39,8 +39,8 @@ module Pelton
 
     #: () -> Array[[String, Integer?, Integer?, DeliveryError?]]
     def reports
-      @delivery.reports.each_with_index.map do |(*place, error), index|
-        [*place, error&.with_label(@labels[index])]
+      @delivery.reports.each_with_index.map do |(*handle, error), index|
+        [*handle, error&.with_label(@labels[index])]
       end
     end
   end

@@ -18,7 +18,7 @@ module Pelton
     # The first line of a backtrace, and the application's line that led there: "…/relation.rb:61:in `find', called
     # from app/consumers/orders_consumer.rb:7:in `consume'". nil without a backtrace.
     #: (Array[String]?) -> String?
-    def place(backtrace)
+    def location(backtrace)
       lines = backtrace&.reject { |line| line.start_with?("<internal:") }
       return if lines.nil? || lines.empty?
 
@@ -28,7 +28,7 @@ module Pelton
 
     # The application's line in a backtrace: "config/pelton.rb:12". nil: there is none.
     #: (Array[String]?) -> String?
-    def own_place(backtrace)
+    def own_location(backtrace)
       own_line(backtrace.to_a)&.sub(/:in [`'].*/m, "")&.delete_prefix("#{Dir.pwd}/")
     end
 

@@ -17,7 +17,7 @@ module Pelton
       ORDER = "a16"
       TIME = "Q>"
       # Those that are mostly nil are last, because they are left away then.
-      REST = %i[topic place headers key partition partition_key moved recurring last at_ms].freeze
+      REST = %i[topic schedule_partition headers key partition partition_key moved recurring last at_ms].freeze
       private_constant :FORMAT, :ID_SIZE_AT, :ID_AT, :ORDER, :TIME, :REST
 
       def initialize

@@ -52,12 +52,13 @@ module Pelton
       # Its entry, if `current` (the one in the schedule, or nil) is another one; nil: it is the same. A time that was
       # sent does not come again; one that was missed is kept, unless the times changed.
       #: (String, Integer, ScheduledMessage?) -> ScheduledMessage?
-      def entry(id, place, current)
+      def entry(id, schedule_partition, current)
         values = { topic: nil, payload: nil, key: nil, headers: {}, partition: nil, **@message,
                    recurring: @recurrence.to_s }
         return if current && same?(values, current.to_h.slice(*values.keys))
 
-        ScheduledMessage.new(id: id, place: place, at_ms: at_ms(current), last: current&.last, **values)
+        ScheduledMessage.new(id: id, schedule_partition: schedule_partition, at_ms: at_ms(current), last: current&.last,
+                             **values)
       end
 
       # The entry of the next time, after one was sent.
@@ -75,22 +76,22 @@ module Pelton
       end
 
       def check
-        place = "recurring #{@name}"
-        checked("#{place}: topic", @message[:topic])
+        scope = "recurring #{@name}"
+        checked("#{scope}: topic", @message[:topic])
         texts = @message.slice(:payload, :key).reject { |_, value| value.is_a?(String) }
-        raise ConfigError.new("#{place}: #{texts.keys.first}", nil, "expected a String") if texts.any?
+        raise ConfigError.new("#{scope}: #{texts.keys.first}", nil, "expected a String") if texts.any?
 
         headers, partition = @message.values_at(:headers, :partition)
         fits = headers.nil? || (headers.is_a?(Hash) && headers.all? { |pair| pair.all?(String) })
-        raise ConfigError.new("#{place}: headers", headers.class, "expected a Hash of Strings") unless fits
+        raise ConfigError.new("#{scope}: headers", headers.class, "expected a Hash of Strings") unless fits
         return if partition.nil? || (partition.is_a?(Integer) && partition >= 0)
 
-        raise ConfigError.new("#{place}: partition", partition, "expected an Integer >= 0")
+        raise ConfigError.new("#{scope}: partition", partition, "expected an Integer >= 0")
       end
 
-      def checked(place, name)
+      def checked(scope, name)
         expected, test, convert = Settings::TYPES.fetch(:name)
-        raise ConfigError.new(place, name, "expected #{expected}") unless test.call(name)
+        raise ConfigError.new(scope, name, "expected #{expected}") unless test.call(name)
 
         convert.call(name)
       end

@@ -21,11 +21,12 @@ module Pelton
       private_constant :FARTHEST, :LAST, :TIME, :SECONDS
 
       # id: its name in the schedule. at_ms: when it is due, in milliseconds since 1970. topic, payload, key, headers,
-      # partition, partition_key: of the message. offset, place: where its record is. moved: the offset of the record
-      # that a reschedule replaced; nil: it was not rescheduled. recurring: "every 3600" or "cron UTC 0 3 * * *"; nil:
-      # it is sent once. last: when the recurring message was sent last, in milliseconds since 1970.
-      attr_reader :id, :at_ms, :topic, :payload, :key, :headers, :partition, :partition_key, :offset, :place, :moved,
-                  :recurring, :last
+      # partition, partition_key: of the message. offset, schedule_partition: where its record is. moved: the offset of
+      # the record that a reschedule replaced; nil: it was not rescheduled. recurring: "every 3600" or
+      # "cron UTC 0 3 * * *"; nil: it is sent once. last: when the recurring message was sent last, in
+      # milliseconds since 1970.
+      attr_reader :id, :at_ms, :topic, :payload, :key, :headers, :partition, :partition_key, :offset,
+                  :schedule_partition, :moved, :recurring, :last
 
       # The due time in milliseconds since 1970, from `at` or `in`. Raises InvalidMessageError.
       #   ScheduledMessage.due(nil, 60) # => 1795471260000
@@ -59,7 +60,7 @@ module Pelton
 
         new(id: message.raw_key, at_ms: at, topic: topic, payload: own["#{PREFIX}empty"] ? nil : message.raw_payload,
             key: own["#{PREFIX}key"], headers: headers, partition: partition&.to_i,
-            partition_key: own["#{PREFIX}partition-key"], offset: message.offset, place: message.partition,
+            partition_key: own["#{PREFIX}partition-key"], offset: message.offset, schedule_partition: message.partition,
             moved: moved&.to_i, recurring: own["#{PREFIX}recurring"], last: last&.to_i)
       end
 
@@ -71,9 +72,9 @@ module Pelton
 
       #: (id: String, at_ms: Integer, topic: String, payload: String?, ?key: String?,
       #:  ?headers: Hash[String, untyped]?, ?partition: Integer?, ?partition_key: String?, ?offset: Integer?,
-      #:  ?place: Integer?, ?moved: Integer?, ?recurring: String?, ?last: Integer?) -> void
+      #:  ?schedule_partition: Integer?, ?moved: Integer?, ?recurring: String?, ?last: Integer?) -> void
       def initialize(id:, at_ms:, topic:, payload:, key: nil, headers: nil, partition: nil, partition_key: nil,
-                     offset: nil, place: nil, moved: nil, recurring: nil, last: nil)
+                     offset: nil, schedule_partition: nil, moved: nil, recurring: nil, last: nil)
         @id = id
         @at_ms = at_ms
         @topic = topic
@@ -83,7 +84,7 @@ module Pelton
         @partition = partition
         @partition_key = partition_key
         @offset = offset
-        @place = place
+        @schedule_partition = schedule_partition
         @moved = moved
         @recurring = recurring
         @last = last
@@ -100,21 +101,21 @@ module Pelton
       #: () -> Hash[Symbol, untyped]
       def to_h
         { id: @id, at_ms: @at_ms, topic: @topic, payload: @payload, key: @key, headers: @headers,
-          partition: @partition, partition_key: @partition_key, offset: @offset, place: @place, moved: @moved,
-          recurring: @recurring, last: @last }
+          partition: @partition, partition_key: @partition_key, offset: @offset,
+          schedule_partition: @schedule_partition, moved: @moved, recurring: @recurring, last: @last }
       end
 
       # A copy with some other values.
       #: (**untyped) -> ScheduledMessage
       def with(**changes) = ScheduledMessage.new(**to_h, **changes)
 
-      # For Pelton: its record for partition `place` of the schedule topic, as a message to produce.
+      # For Pelton: its record for partition `schedule_partition` of the schedule topic, as a message to produce.
       #: (String) -> Hash[Symbol, untyped]
       def record(topic)
         own = { "at" => @at_ms.to_s, "topic" => @topic, "key" => @key, "partition" => @partition&.to_s,
                 "partition-key" => @partition_key, "empty" => (@payload.nil? ? "1" : nil), "moved" => @moved&.to_s,
                 "recurring" => @recurring, "last" => @last&.to_s }
-        { topic: topic, partition: @place, key: @id, payload: @payload || "",
+        { topic: topic, partition: @schedule_partition, key: @id, payload: @payload || "",
           headers: { **@headers, **own.compact.transform_keys { |name| PREFIX + name } } }
       end
 
@@ -129,7 +130,8 @@ module Pelton
       # For Pelton: the record that ends it. A reader of the schedule topic sees which record was sent.
       #: (String) -> Hash[Symbol, untyped]
       def tombstone(topic)
-        { topic: topic, partition: @place, key: @id, payload: nil, headers: { "#{PREFIX}sent" => @offset.to_s } }
+        { topic: topic, partition: @schedule_partition, key: @id, payload: nil,
+          headers: { "#{PREFIX}sent" => @offset.to_s } }
       end
 
       # Its id, topic and time, but never its payload, which may be private.

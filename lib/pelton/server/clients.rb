@@ -35,7 +35,7 @@ module Pelton
       lambda do |id|
         id ||= @config.kafka[TRANSACTIONAL]&.then { |apps| "#{apps}/#{group.name}" }
         # They also send copies of failed messages. The broker decides about their size.
-        kafka = { **group.place, TRANSACTIONAL => id, **Producer::UNLIMITED }.compact
+        kafka = { **group.connection, TRANSACTIONAL => id, **Producer::UNLIMITED }.compact
         Producer.new(@config, bus: @bus, native: @native, kafka: kafka)
       end
     end

@@ -222,8 +222,8 @@ module Pelton
     # The lines at which workers are in a job: "pelton.worker#1 is at app.rb:12:in `pop'".
     def standing
       @workers.filter_map do |worker|
-        place = Threads.at(worker.thread)
-        "#{worker.name} is at #{place}" if place && !place.include?("/pelton/consuming/jobs_queue.rb:")
+        line = Threads.at(worker.thread)
+        "#{worker.name} is at #{line}" if line && !line.include?("/pelton/consuming/jobs_queue.rb:")
       end
     end
 

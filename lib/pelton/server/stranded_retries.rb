@@ -52,9 +52,9 @@ module Pelton
     # The messages that no route of this group processes. Waits for Kafka. Raises KafkaError.
     #: (Routing::Group) -> Array[StrandedMessages]
     def of(group)
-      admin = Admin.new(@config, bus: @bus, native: @native, kafka: group.place)
+      admin = Admin.new(@config, bus: @bus, native: @native, kafka: group.connection)
       @states = nil
-      places(group, admin).flat_map { |topic, found| errors(topic, found, group, admin) }
+      topic_partitions(group, admin).flat_map { |topic, found| errors(topic, found, group, admin) }
     ensure
       admin&.close(timeout: @timeout)
     end
@@ -71,7 +71,7 @@ module Pelton
     end
 
     # All retry topics of the group's topics: {"orders.retry.30" => [main topic, number of partitions]}.
-    def places(group, admin)
+    def topic_partitions(group, admin)
       mains = group.topics.each_value.reject { |topic| topic.pattern || topic.stage }
       admin.topics(timeout: @timeout).filter_map do |name, description|
         main = mains.find { |topic| topic.retry_topic?(name) }
@@ -107,7 +107,7 @@ module Pelton
 
     # The committed offset of each partition, or nil.
     def committed(owner, name, partitions, group)
-      subscription = Subscription.new(@config, group_id: owner, kafka: group.place, bus: @bus, native: @native)
+      subscription = Subscription.new(@config, group_id: owner, kafka: group.connection, bus: @bus, native: @native)
       subscription.committed(Array.new(partitions) { |number| [name, number] }, @timeout)
     ensure
       subscription&.close(@timeout)
@@ -115,7 +115,7 @@ module Pelton
 
     def read(name, offsets, group)
       from = offsets.each_with_index.to_h { |offset, partition| [partition, offset || :beginning] }
-      Iterator.new(@config, [{ name => from }], kafka: { **group.place, "auto.offset.reset" => "earliest" },
+      Iterator.new(@config, [{ name => from }], kafka: { **group.connection, "auto.offset.reset" => "earliest" },
                                                 timeout: @timeout, native: @native)
     end
 

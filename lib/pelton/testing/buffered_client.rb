@@ -202,10 +202,10 @@ module Pelton
         @poller.push([kind, @name, *fields, 0.0]) if @poller.respond_to?(:push)
       end
 
-      def push_report(topic, partition, offset, error, *place)
+      def push_report(topic, partition, offset, error, *handle)
         acknowledged, purged = @published_reports
-        if error.nil? then push(:acknowledged, topic, partition, offset, *place) if acknowledged
-        elsif error.purged? then push(:purged, *error_fields(error), *place) if purged
+        if error.nil? then push(:acknowledged, topic, partition, offset, *handle) if acknowledged
+        elsif error.purged? then push(:purged, *error_fields(error), *handle) if purged
         end
       end
 

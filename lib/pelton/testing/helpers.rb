@@ -80,7 +80,7 @@ module Pelton
       #   revoke("orders", 0)
       #: (String, *Integer, ?lost: bool) -> void
       def revoke(topic, *partitions, lost: false)
-        listeners(topic).each { |one| one.client.take_away(places(topic, partitions), lost: lost) }
+        listeners(topic).each { |one| one.client.take_away(topic_partitions(topic, partitions), lost: lost) }
         run_consumers
       end
 
@@ -88,7 +88,7 @@ module Pelton
       #   assign("orders", 0)
       #: (String, *Integer) -> void
       def assign(topic, *partitions)
-        listeners(topic).each { |one| one.client.give(places(topic, partitions)) }
+        listeners(topic).each { |one| one.client.give(topic_partitions(topic, partitions)) }
         run_consumers
       end
 
@@ -220,7 +220,7 @@ module Pelton
         found.empty? ? kafka.consumers.activate(topic) : found
       end
 
-      def places(topic, partitions)
+      def topic_partitions(topic, partitions)
         all = (0...kafka.topics.broker(topic).partition_count(topic)).to_a
         unknown = partitions - all
         raise ConfigError.new("partition", unknown.first, "#{topic} has the partitions #{all}") if unknown.any?

@@ -9,12 +9,12 @@ module Pelton
     #   setting  "partitions", "replication", "retention.ms"; nil for :create and :delete
     #   from, to the value now and the declared one; to of :create: {partitions: 6, replication: 3, config: {…}}
     #   default  true: `from` is the broker's default
-    #   place    where it is declared, "config/topics.rb:3"
+    #   location where it is declared, "config/topics.rb:3"
     #   warning  what applying it means, or nil
     #   refusal  why `apply` does not do it, or nil
     #: (cluster: String, topic: String, action: Symbol, setting: String?, from: untyped, to: untyped, default: bool?,
-    #:  place: String, warning: String?, refusal: String?)
-    Change = Struct.new(:cluster, :topic, :action, :setting, :from, :to, :default, :place, :warning, :refusal,
+    #:  location: String, warning: String?, refusal: String?)
+    Change = Struct.new(:cluster, :topic, :action, :setting, :from, :to, :default, :location, :warning, :refusal,
                         keyword_init: true) do
       # true: `apply` does not do it.
       #: () -> bool

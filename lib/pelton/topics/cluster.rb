@@ -42,15 +42,15 @@ module Pelton
       #: (String) -> void
       def add_schedule(name)
         @routed |= [name]
-        add(Declaration.new(name, place: "config.schedule_topic", config: { "cleanup.policy" => "compact" },
+        add(Declaration.new(name, location: "config.schedule_topic", config: { "cleanup.policy" => "compact" },
                                   initial: SCHEDULE))
       end
 
       # Adds config.report_topic or config.command_topic.
-      #: (String, place: String) -> void
-      def add_reports(name, place:)
+      #: (String, location: String) -> void
+      def add_reports(name, location:)
         @routed |= [name]
-        add(Declaration.new(name, place: place, initial: REPORTS))
+        add(Declaration.new(name, location: location, initial: REPORTS))
       end
 
       # Raises ConfigError if the topic is declared in another way already.
@@ -71,18 +71,18 @@ module Pelton
       #: () -> void
       def check
         own = @topics.each_value.find { |declaration| INTERNAL.include?(declaration.name) }
-        raise ConfigError.new("topic #{own.name}", nil, "belongs to Kafka, but #{own.place} declares it") if own
+        raise ConfigError.new("topic #{own.name}", nil, "belongs to Kafka, but #{own.location} declares it") if own
 
         wrong = @topics.each_value.find { |declaration| declaration.deleted? && @routed.include?(declaration.name) }
         return unless wrong
 
         raise ConfigError.new("topic #{wrong.name}", nil,
-                              "is declared as deleted at #{wrong.place}, but routes use it: remove one of them")
+                              "is declared as deleted at #{wrong.location}, but routes use it: remove one of them")
       end
 
       # The declaration of a topic; for a routed topic without one, a declaration that leaves all to the broker.
       #: (String) -> Declaration
-      def declaration(name) = @topics[name] || Declaration.new(name, place: "its route")
+      def declaration(name) = @topics[name] || Declaration.new(name, location: "its route")
 
       def inspect = "#<#{self.class} #{@servers}: #{@topics.keys.join(", ")}>"
     end

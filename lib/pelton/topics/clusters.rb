@@ -27,10 +27,10 @@ module Pelton
       # Raises ConfigError.
       #: () -> Array[Cluster]
       def to_a
-        @groups.each { |group| at(group.place).read(group) }
+        @groups.each { |group| at(group.connection).read(group) }
         own_topics
         @declared.each { |declaration| home(declaration).add(declaration) }
-        @groups.group_by { |group| at(group.place) }.each do |cluster, groups|
+        @groups.group_by { |group| at(group.connection) }.each do |cluster, groups|
           found = groups.flat_map { |group| Derived.new(group, cluster, @derived).to_a }
           found.group_by(&:name).each_value { |same| cluster.fill(same.inject(:merge)) }
         end
@@ -45,7 +45,7 @@ module Pelton
         at({}).add_schedule(@config.schedule_topic) if @config.schedule_topic
         %i[report_topic command_topic].each do |setting|
           name = @config.public_send(setting)
-          at({}).add_reports(name, place: "config.#{setting}") if name
+          at({}).add_reports(name, location: "config.#{setting}") if name
         end
       end
 
@@ -66,7 +66,7 @@ module Pelton
 
         raise ConfigError.new("topic #{declaration.name}", nil,
                               "is routed on #{found.size} clusters (#{found.map(&:servers).join("; ")}), so " \
-                              "#{declaration.place} must name one with kafka: { \"bootstrap.servers\" => … }")
+                              "#{declaration.location} must name one with kafka: { \"bootstrap.servers\" => … }")
       end
     end
     private_constant :Clusters

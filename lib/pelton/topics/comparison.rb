@@ -40,7 +40,7 @@ module Pelton
       private
 
       def change(action, **more)
-        Change.new(cluster: @cluster, topic: @declaration.name, place: @declaration.place, action: action,
+        Change.new(cluster: @cluster, topic: @declaration.name, location: @declaration.location, action: action,
                    **more).freeze
       end
 

@@ -21,11 +21,11 @@ module Pelton
       private_constant :SYNONYMS, :MAX, :MIN_INSYNC, :LIBRARY
 
       # name: "orders". partitions, replication: nil leaves them to the broker, and does not compare them. config:
-      # {"retention.ms" => "604800000"}; nil as a value stands for the broker's default. place: "app/topics.rb:3".
+      # {"retention.ms" => "604800000"}; nil as a value stands for the broker's default. location: "app/topics.rb:3".
       # kafka: options of librdkafka that name another cluster, or nil. initial: the same as partitions, replication and
       # config, for the creation only: an existing topic may have other values. mains: {partitions: ["orders"]}, topics
       # whose number a new topic gets if they exist, before that of `initial`.
-      attr_reader :name, :partitions, :replication, :config, :place, :kafka, :initial, :mains
+      attr_reader :name, :partitions, :replication, :config, :location, :kafka, :initial, :mains
 
       # Checks options as they were typed. on: for errors, "topic orders". over: checked options that these add to.
       # Raises ConfigError.
@@ -44,9 +44,9 @@ module Pelton
 
       # The line of the user's code that is running: "config/topics.rb:3".
       #: () -> String
-      def self.caller_place
+      def self.caller_location
         line = caller_locations.find { |location| !location.absolute_path.to_s.start_with?(LIBRARY) }
-        line ? "#{line.path.delete_prefix("#{Dir.pwd}/")}:#{line.lineno}" : "unknown place"
+        line ? "#{line.path.delete_prefix("#{Dir.pwd}/")}:#{line.lineno}" : "unknown location"
       end
 
       def self.count(key, value, on)
@@ -68,13 +68,13 @@ module Pelton
       end
       private_class_method :count, :unknown
 
-      #: (String, place: String, ?partitions: Integer?, ?replication: Integer?, ?config: Hash[String, String?],
+      #: (String, location: String, ?partitions: Integer?, ?replication: Integer?, ?config: Hash[String, String?],
       #:  ?kafka: Hash[String, untyped]?, ?initial: Hash[Symbol, untyped], ?mains: Hash[Symbol, Array[String]],
       #:  ?deleted: bool) -> void
-      def initialize(name, place:, partitions: nil, replication: nil, config: {}, kafka: nil, initial: {}, mains: {},
+      def initialize(name, location:, partitions: nil, replication: nil, config: {}, kafka: nil, initial: {}, mains: {},
                      deleted: false)
         @name = name
-        @place = place
+        @location = location
         @partitions = partitions
         @replication = replication
         @config = config.freeze
@@ -108,22 +108,23 @@ module Pelton
       # The same values, for the creation only.
       #: () -> Declaration
       def suggestion
-        Declaration.new(@name, place: @place, initial: creation, mains: @mains.reject { |kind, _| public_send(kind) })
+        mains = @mains.reject { |kind, _| public_send(kind) }
+        Declaration.new(@name, location: @location, initial: creation, mains: mains)
       end
 
-      # Both declarations of a topic in one. Raises ConfigError, with both places, if they say different things.
+      # Both declarations of a topic in one. Raises ConfigError, with both locations, if they say different things.
       #: (Declaration) -> Declaration
       def merge(other)
         unless @deleted == other.deleted?
           differ(nil, *[self, other].map { |one| one.deleted? ? "deleted" : "declared" }, other)
         end
-        Declaration.new(@name, place: @place, partitions: agreed(:partitions, other),
+        Declaration.new(@name, location: @location, partitions: agreed(:partitions, other),
                                replication: agreed(:replication, other), config: agreed_config(other),
                                kafka: @kafka || other.kafka, initial: merged_initial(other),
                                mains: @mains.merge(other.mains) { |_, mine, theirs| mine | theirs }, deleted: @deleted)
       end
 
-      def inspect = "#<#{self.class} #{@name} (#{@place})>"
+      def inspect = "#<#{self.class} #{@name} (#{@location})>"
 
       private
 
@@ -132,7 +133,7 @@ module Pelton
         return unless @replication && needed && needed.to_i > @replication
 
         raise ConfigError.new("topic #{@name}: #{MIN_INSYNC}", needed,
-                              "is more than its replication of #{@replication} (#{@place}), so Kafka would refuse " \
+                              "is more than its replication of #{@replication} (#{@location}), so Kafka would refuse " \
                               "each message with acks=all: raise replication or lower #{MIN_INSYNC}")
       end
 
@@ -166,7 +167,8 @@ module Pelton
 
       def differ(attribute, mine, theirs, other)
         raise ConfigError.new(["topic #{@name}", *attribute].join(": "), nil,
-                              "#{shown(mine)} at #{@place}, but #{shown(theirs)} at #{other.place}: keep one of them")
+                              "#{shown(mine)} at #{@location}, but #{shown(theirs)} at #{other.location}: " \
+                              "keep one of them")
       end
 
       def shown(value) = value.nil? ? "the broker's default" : value

@@ -44,7 +44,7 @@ module Pelton
         wanted = @cluster.topics[main]&.creation || { config: {} }
         initial = { **wanted, config: { "cleanup.policy" => "delete", "retention.ms" => retention.to_s,
                                         **wanted[:config].slice(*SHARED) } }
-        Declaration.new(name, place: "#{kind} of #{main} in group #{@group.name}", initial: initial,
+        Declaration.new(name, location: "#{kind} of #{main} in group #{@group.name}", initial: initial,
                               mains: { partitions: [main], replication: [main] }, **@options.fetch(kind, {}))
       end
     end

@@ -53,17 +53,17 @@ module Pelton
       module_function
 
       # {"retention.ms" => 7.days} → {"retention.ms" => "604800000"}; nil stays, it stands for the broker's default.
-      # place: for errors, "topic orders". Raises ConfigError.
+      # scope: for errors, "topic orders". Raises ConfigError.
       #: (untyped, String) -> Hash[String, String?]
-      def check(given, place)
-        raise ConfigError.new("#{place}: config", given, EXPECTED) unless given.is_a?(Hash)
+      def check(given, scope)
+        raise ConfigError.new("#{scope}: config", given, EXPECTED) unless given.is_a?(Hash)
 
         given.to_h do |name, value|
           text = name.to_s
-          raise ConfigError.new("#{place}: config", name, EXPECTED) unless name.is_a?(String) || name.is_a?(Symbol)
+          raise ConfigError.new("#{scope}: config", name, EXPECTED) unless name.is_a?(String) || name.is_a?(Symbol)
 
-          check_name(text, place)
-          [text, value.nil? ? nil : converted(text, value, "#{place}: #{text}")]
+          check_name(text, scope)
+          [text, value.nil? ? nil : converted(text, value, "#{scope}: #{text}")]
         end.freeze
       end
 
@@ -87,11 +87,11 @@ module Pelton
       private_constant :EXPECTED
 
       # A name that is neither known nor almost known is left to the broker, which may be newer.
-      def check_name(name, place)
+      def check_name(name, scope)
         return if KNOWN.key?(name)
 
         near = similar(name)
-        raise ConfigError.new("#{place}: config", name, "Kafka has no such topic config, did you mean #{near}?") if near
+        raise ConfigError.new("#{scope}: config", name, "Kafka has no such topic config, did you mean #{near}?") if near
       end
 
       def converted(name, value, key)

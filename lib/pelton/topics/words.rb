@@ -64,7 +64,7 @@ module Pelton
 
       def add(name, kafka, **options)
         kafka &&= cluster(name, kafka)
-        @topics.add(Declaration.new(name, place: Declaration.caller_place, kafka: kafka, **options))
+        @topics.add(Declaration.new(name, location: Declaration.caller_location, kafka: kafka, **options))
       end
 
       def cluster(name, kafka)

@@ -63,9 +63,9 @@ module Pelton
 
       # How long the oldest message waits that the group has not done, in seconds; nil: nothing waits, or unknown.
       #: (Observation, String, ?[String, Integer]?) -> Float?
-      def waiting(observation, group, place = nil)
-        places = place ? [place] : observation.lags(group).select { |_, lag| lag.positive? }.keys
-        places.filter_map do |one|
+      def waiting(observation, group, topic_partition = nil)
+        all = topic_partition ? [topic_partition] : observation.lags(group).select { |_, lag| lag.positive? }.keys
+        all.filter_map do |one|
           commit = observation.commits.dig(group, one)
           next unless observation.lags(group).fetch(one, 0).positive?
 
@@ -77,9 +77,9 @@ module Pelton
       # Since when messages wait in a partition and the group has committed nothing there, as far as the dashboard has
       # seen it; nil: nothing waits.
       #: (String, [String, Integer]) -> Float?
-      def stuck_since(group, place)
-        waiting = series(:lag, group, place).above(0)
-        _, committed = @lock.synchronize { @commits.dig(group, place) }
+      def stuck_since(group, topic_partition)
+        waiting = series(:lag, group, topic_partition).above(0)
+        _, committed = @lock.synchronize { @commits.dig(group, topic_partition) }
         [waiting, committed].max if waiting && committed
       end
 
@@ -123,11 +123,11 @@ module Pelton
       # {[["orders", 0], commit] => time of the first look that is known}: what already waited then.
       def long_ago(found)
         spans = found.groups.keys.flat_map do |id|
-          found.lags(id).filter_map { |place, lag| [place, found.commits.dig(id, place)] if lag.positive? }
+          found.lags(id).filter_map { |pair, lag| [pair, found.commits.dig(id, pair)] if lag.positive? }
         end
-        spans.uniq.filter_map do |place, commit|
-          ends = series(:end, place)
-          [[place, commit], ends.begin] if ends.above(commit) == ends.begin
+        spans.uniq.filter_map do |topic_partition, commit|
+          ends = series(:end, topic_partition)
+          [[topic_partition, commit], ends.begin] if ends.above(commit) == ends.begin
         end.to_h
       end
 
@@ -158,7 +158,7 @@ module Pelton
       def remember(now)
         before = @observation
         every = now.ends.size > LARGE ? COARSE : 0
-        now.ends.each { |place, last| add(now, every, last, :end, place) }
+        now.ends.each { |topic_partition, last| add(now, every, last, :end, topic_partition) }
         rates(before, now) if before
         add_lags(now, every)
         note_changes(before, now) if before
@@ -170,7 +170,7 @@ module Pelton
       def add_lags(now, every)
         now.groups.each_key do |id|
           lags = now.lags(id)
-          lags.each { |place, lag| add(now, every, lag, :lag, id, place) }
+          lags.each { |topic_partition, lag| add(now, every, lag, :lag, id, topic_partition) }
           add(now, 0, lags.values.sum, :lag, id) unless lags.empty?
         end
         add(now, 0, now.groups.keys.sum { |id| now.lag(id).to_i }, :lag)
@@ -179,8 +179,9 @@ module Pelton
       def note_commits(now)
         @commits = now.commits.to_h do |id, commits|
           before = @commits.fetch(id, {})
-          rows = commits.to_h do |place, commit|
-            [place, before.dig(place, 0) == commit ? before[place] : [commit, now.at].freeze]
+          rows = commits.to_h do |topic_partition, commit|
+            known = before[topic_partition]
+            [topic_partition, known&.first == commit ? known : [commit, now.at].freeze]
           end
           [id, rows]
         end
@@ -204,7 +205,7 @@ module Pelton
       end
 
       # A seek backwards, or a topic that was made again, counts as nothing.
-      def grown(before, now) = now.to_h { |place, offset| [place, [offset - before.fetch(place, offset), 0].max] }
+      def grown(before, now) = now.to_h { |pair, offset| [pair, [offset - before.fetch(pair, offset), 0].max] }
 
       def add(now, every, value, *words) = (@series[words] ||= Series.new).add(now.at, value, every)
 
@@ -225,7 +226,7 @@ module Pelton
           members.each_value { |client| note(now, id, "#{client} #{verb}") }
         end
         owners = before.owners(id)
-        moved = now.owners(id).count { |place, owner| owners[place]&.id != owner.id }
+        moved = now.owners(id).count { |topic_partition, owner| owners[topic_partition]&.id != owner.id }
         note(now, id, "#{moved} #{moved == 1 ? "partition" : "partitions"} got another owner") if moved.positive?
       end
 

@@ -32,8 +32,8 @@ module Pelton
 
       # A topic that was deleted since has no end.
       def self.ends(admin, topics, left)
-        places = topics.flat_map { |name, topic| topic.partitions.select(&:leader).map { |one| [name, one.number] } }
-        admin.offsets(places.to_h { |place| [place, :end] }, committed: false, **left.call).compact
+        led = topics.flat_map { |name, topic| topic.partitions.select(&:leader).map { |one| [name, one.number] } }
+        admin.offsets(led.product([:end]).to_h, committed: false, **left.call).compact
       rescue KafkaError => e
         raise unless UNKNOWN.include?(e.name)
 
@@ -92,24 +92,24 @@ module Pelton
       private
 
       def lags_of(commits)
-        commits.each_with_object({}) do |(place, offset), lags|
-          last = @ends[place]
-          lags[place] = @none[[place, offset, last]] ? 0 : [last - offset, 0].max if last
+        commits.each_with_object({}) do |(topic_partition, offset), lags|
+          last = @ends[topic_partition]
+          lags[topic_partition] = @none[[topic_partition, offset, last]] ? 0 : [last - offset, 0].max if last
         end
       end
 
       def owners_of(group)
         group.members.each_with_object({}) do |member, owners|
-          member.partitions.each { |place| owners[place] = member }
+          member.partitions.each { |topic_partition| owners[topic_partition] = member }
         end
       end
 
       def of_topic(topic)
         topic.partitions.filter_map do |one|
-          place = "#{topic.name}/#{one.number}"
-          if one.leader.nil? then ["#{place} has no leader", :topic, topic.name]
+          name = "#{topic.name}/#{one.number}"
+          if one.leader.nil? then ["#{name} has no leader", :topic, topic.name]
           elsif one.in_sync.size < one.replicas.size
-            ["#{place} has #{one.in_sync.size} of #{one.replicas.size} replicas in sync", :topic, topic.name]
+            ["#{name} has #{one.in_sync.size} of #{one.replicas.size} replicas in sync", :topic, topic.name]
           end
         end
       end
@@ -119,7 +119,7 @@ module Pelton
         return [] if waiting.empty?
         return [["#{id} has no members and #{waiting.values.sum} messages wait", :group, id]] if owners(id).empty?
 
-        (waiting.keys - owners(id).keys).map { |place| ["#{id}: #{place.join("/")} has no owner", :group, id] }
+        (waiting.keys - owners(id).keys).map { |pair| ["#{id}: #{pair.join("/")} has no owner", :group, id] }
       end
     end
   end

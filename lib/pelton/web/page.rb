@@ -102,13 +102,13 @@ module Pelton
       def group_link(id) = link(id, "/group", id: id)
       def topic_link(name) = link(name, "/topic", name: name)
       def process_link(text, id) = link(text, "/process", id: id)
-      def place_link((topic, partition)) = link("#{topic}/#{partition}", "/topic", name: topic)
+      def partition_link((topic, partition)) = link("#{topic}/#{partition}", "/topic", name: topic)
 
       # To the messages of "orders/3" from an offset on.
-      def offset_link(place, offset)
+      def offset_link(name, offset)
         return "–" unless offset
 
-        topic, _, partition = place.rpartition("/")
+        topic, _, partition = name.rpartition("/")
         link(offset, "/messages", topic: topic, partition: partition, offset: offset)
       end
 
@@ -174,8 +174,8 @@ module Pelton
       def new_letters(topics = letter_topics)
         return 0 unless now
 
-        places = topics.flat_map { |name| now.topics[name]&.partitions.to_a.map { |one| [name, one.number] } }
-        places.sum { |place| history.series(:end, place).growth }
+        topic_partitions = topics.flat_map { |name| now.topics[name]&.partitions.to_a.map { |one| [name, one.number] } }
+        topic_partitions.sum { |topic_partition| history.series(:end, topic_partition).growth }
       end
 
       # A word in a frame. kind: :good, :bad, :warn or :plain.

@@ -37,7 +37,7 @@ module Pelton
       #: (Integer, ?partition: Integer?) { ([String, Integer]) -> Numeric } -> Found
       def newest(limit, partition: nil, &changed_at)
         bounds = bounds(partition).reject { |_, range| range.size.zero? }
-        bounds = bounds.max_by(limit) { |place, _| changed_at.call(place) }.to_h if bounds.size > limit
+        bounds = bounds.max_by(limit) { |pair, _| changed_at.call(pair) }.to_h if bounds.size > limit
         each = (most(limit) / [bounds.size, 1].max.to_f).ceil
         found = read(bounds.transform_values { |range| [range.end - each, range.begin].max...range.end })
         first_of(found, limit) { |one| [-one.timestamp_ms, one.partition, -one.offset] }
@@ -58,7 +58,7 @@ module Pelton
       def since(time, limit, partition: nil)
         bounds = bounds(partition)
         begins = @app.admin.offsets(bounds.transform_values { time }, committed: false, timeout: TIME).compact
-        found = read(begins.to_h { |place, first| [place, first...[first + most(limit), bounds[place].end].min] })
+        found = read(begins.to_h { |pair, first| [pair, first...[first + most(limit), bounds[pair].end].min] })
         first_of(found, limit) { |one| [one.timestamp_ms, one.partition, one.offset] }
       end
 
@@ -78,7 +78,7 @@ module Pelton
           asked = numbers.to_h { |number| [[@topic, number], position] }
           @app.admin.offsets(asked, committed: false, timeout: TIME)
         end
-        first.to_h { |place, offset| [place, offset.to_i...last[place].to_i] }
+        first.to_h { |topic_partition, offset| [topic_partition, offset.to_i...last[topic_partition].to_i] }
       end
 
       def partitions

@@ -175,7 +175,7 @@ module Pelton
         left = []
         @taken = 0
         options = { from: Time.at(Clock.wall - Series::SPAN), follow: true, on_begin: ->(spans) { left = spans.keys },
-                    reached_end: ->(*place) { left.delete(place) && left.empty? && completed } }
+                    reached_end: ->(*topic_partition) { left.delete(topic_partition) && left.empty? && completed } }
         @read.call(options, method(:take).to_proc)
       rescue StandardError => e # the pages show it
         @lock.synchronize do

@@ -47,8 +47,8 @@ module Pelton
           report.each_partition.filter_map do |group, topic, number, _, state|
             next unless state == "failing"
 
-            place = { group: group, topic: topic, partition: number }
-            found = failures.find { |one| one.id == report.id && one.facts >= place }
+            wanted = { group: group, topic: topic, partition: number }
+            found = failures.find { |one| one.id == report.id && one.facts >= wanted }
             Failing.new(group, topic, number, report.process_name, report.id, found&.facts)
           end
         end

@@ -39,14 +39,15 @@ module Pelton
       # Messages of these partitions that are not older than this time, or all from the :beginning on. Waits for Kafka.
       # Raises ConfigError, also while another search runs, and KafkaError.
       #: (Time | Symbol, Array[[String, Integer]]) -> Found
-      def since(time, places)
-        if places.size > PARTITIONS
-          raise ConfigError.new("topics", nil, "have #{places.size} partitions, of #{PARTITIONS} at most: name fewer")
+      def since(time, topic_partitions)
+        if topic_partitions.size > PARTITIONS
+          raise ConfigError.new("topics", nil, "have #{topic_partitions.size} partitions, of #{PARTITIONS} at most: " \
+                                               "name fewer")
         end
         raise ConfigError.new("search", nil, "another one runs: try again in some seconds") unless ONE.try_lock
 
         begin
-          read(ranges(time, places))
+          read(ranges(time, topic_partitions))
         ensure
           ONE.unlock
         end
@@ -55,11 +56,11 @@ module Pelton
       private
 
       # {["orders", 0] => 3...59}
-      def ranges(time, places)
+      def ranges(time, topic_partitions)
         first, last = [time, :end].map do |position|
-          @app.admin.offsets(places.to_h { |place| [place, position] }, committed: false, timeout: ASK).compact
+          @app.admin.offsets(topic_partitions.product([position]).to_h, committed: false, timeout: ASK).compact
         end
-        first.slice(*last.keys).to_h { |place, offset| [place, offset...last[place]] }
+        first.slice(*last.keys).to_h { |topic_partition, offset| [topic_partition, offset...last[topic_partition]] }
       end
 
       def read(ranges)

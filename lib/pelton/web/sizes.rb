@@ -82,11 +82,11 @@ module Pelton
     # Reads a few messages of topics: at the beginning, in the middle and at the end of their largest partitions.
     #   SizeReading.new(app).each(["orders"], stop) { |name, size| p size.bytes }
     class SizeReading
-      # Partitions of a topic, places in each, and offsets at each place. Kafka sends whole batches: it may be 6 MB.
+      # Partitions of a topic, samples of each, and offsets in each sample. Kafka sends whole batches: it may be 6 MB.
       PARTITIONS = 2
-      PLACES = 3
+      SAMPLES = 3
       OFFSETS = 20
-      # Limits of one place in all these partitions; seconds for questions to Kafka.
+      # Limits of one sample in all these partitions; seconds for questions to Kafka.
       SECONDS = 2
       BYTES = 1 << 20
       ASK = 5
@@ -118,11 +118,11 @@ module Pelton
       # {["orders", 0] => 3...59}: the offsets that Kafka keeps. A topic that was deleted has none.
       def kept(names)
         topics = @app.admin.topics(timeout: ASK).slice(*names)
-        places = topics.flat_map { |name, one| one.partitions.select(&:leader).map { |part| [name, part.number] } }
+        led = topics.flat_map { |name, topic| topic.partitions.select(&:leader).map { |one| [name, one.number] } }
         first, last = %i[beginning end].map do |position|
-          @app.admin.offsets(places.to_h { |place| [place, position] }, committed: false, timeout: ASK)
+          @app.admin.offsets(led.product([position]).to_h, committed: false, timeout: ASK)
         end
-        first.to_h { |place, offset| [place, offset.to_i...last[place].to_i] }
+        first.to_h { |topic_partition, offset| [topic_partition, offset.to_i...last[topic_partition].to_i] }
       end
 
       # Bytes per offset, not per message: compacted topics and transactions have offsets without a message.
@@ -147,16 +147,17 @@ module Pelton
           weights << weight(one)
           looked[one.topic_partition] = one.offset + 1
         end
-        [ranges.sum { |place, range| (ended ? looked[place] : range.end) - range.begin }, weights.size, weights.sum]
+        offsets = ranges.sum { |read, range| (ended ? looked[read] : range.end) - range.begin }
+        [offsets, weights.size, weights.sum]
       end
 
-      # One Hash of ranges per place, because a partition can be read at one place at a time.
+      # One Hash of ranges per sample, because a partition can be read at one offset at a time.
       def ranges(kept)
-        Array.new(PLACES) do |at|
+        Array.new(SAMPLES) do |at|
           kept.transform_values do |range|
-            next at.zero? ? range : (range.begin...range.begin) if range.size <= OFFSETS * PLACES
+            next at.zero? ? range : (range.begin...range.begin) if range.size <= OFFSETS * SAMPLES
 
-            first = range.begin + ((range.size - OFFSETS) * at / (PLACES - 1))
+            first = range.begin + ((range.size - OFFSETS) * at / (SAMPLES - 1))
             first...(first + OFFSETS)
           end
         end

@@ -53,19 +53,19 @@ module Pelton
       # that time may be deleted. Raises KafkaError, and ConfigError for a topic with more partitions.
       #: (Array[Integer], Background::Stop) { (Integer, Hash[[String, Integer], Integer]?) -> void } -> void
       def each(times, stop)
-        places = places()
-        first, last = %i[beginning end].map { |position| offsets(places, position) }
+        topic_partitions = topic_partitions()
+        first, last = %i[beginning end].map { |position| offsets(topic_partitions, position) }
         times.each do |time|
           break if stop.stop?
 
-          found = offsets(places, Time.at(time)).to_h { |place, offset| [place, offset || last[place]] }
+          found = offsets(topic_partitions, Time.at(time)).to_h { |pair, offset| [pair, offset || last[pair]] }
           yield time, (found if known?(first, last, found))
         end
       end
 
       private
 
-      def places
+      def topic_partitions
         all = @app.admin.topics(@topic, timeout: ASK).fetch(@topic).partitions.select(&:leader)
         return all.map { |one| [@topic, one.number] } if all.size <= PARTITIONS
 
@@ -73,16 +73,16 @@ module Pelton
         raise ConfigError.new("topic", @topic, problem)
       end
 
-      def offsets(places, position)
-        @app.admin.offsets(places.to_h { |place| [place, position] }, committed: false, timeout: ASK)
+      def offsets(topic_partitions, position)
+        @app.admin.offsets(topic_partitions.product([position]).to_h, committed: false, timeout: ASK)
       end
 
       # A partition that was at its first offset may have had older ones, which retention deleted. An empty partition
       # says nothing, unless all are empty.
       def known?(first, last, found)
-        filled = first.keys.reject { |place| first[place] == last[place] }
+        filled = first.keys.reject { |topic_partition| first[topic_partition] == last[topic_partition] }
         filled = first.keys if filled.empty?
-        filled.none? { |place| first[place].to_i.positive? && found[place] == first[place] }
+        filled.none? { |pair| first[pair].to_i.positive? && found[pair] == first[pair] }
       end
     end
 
@@ -109,7 +109,7 @@ module Pelton
 
       # A partition that has come since counts with all that it got.
       def rate(before)
-        @offsets.sum { |place, offset| [offset - before.offsets.fetch(place, 0), 0].max }.fdiv(@time - before.time)
+        @offsets.sum { |pair, offset| [offset - before.offsets.fetch(pair, 0), 0].max }.fdiv(@time - before.time)
       end
     end
   end

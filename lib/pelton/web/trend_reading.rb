@@ -32,23 +32,25 @@ module Pelton
       # and WaitTimeout if a time takes too long: with a part of the reports, its sums would be too small.
       #: (Array[Integer], Background::Stop) { (Integer, Array[Reports::Report]) -> void } -> void
       def each(times, stop)
-        places = @app.admin.topics(@topic, timeout: ASK).fetch(@topic).partitions.map { |one| [@topic, one.number] }
-        ends = offsets(places, :end)
+        partitions = @app.admin.topics(@topic, timeout: ASK).fetch(@topic).partitions
+        topic_partitions = partitions.map { |one| [@topic, one.number] }
+        ends = offsets(topic_partitions, :end)
         scan = Offsets::Scan.new(@app, [@topic], kafka: KAFKA)
         scan.keep do
           times.each do |time|
             break if stop.stop?
 
-            first, last = [time - @window, time].map { |at| offsets(places, Time.at(at)) }
-            yield time, reports(scan, places.to_h { |one| [one, (first[one] || ends[one])...(last[one] || ends[one])] })
+            first, last = [time - @window, time].map { |at| offsets(topic_partitions, Time.at(at)) }
+            ranges = topic_partitions.to_h { |one| [one, (first[one] || ends[one])...(last[one] || ends[one])] }
+            yield time, reports(scan, ranges)
           end
         end
       end
 
       private
 
-      def offsets(places, position)
-        @app.admin.offsets(places.to_h { |place| [place, position] }, committed: false, timeout: ASK)
+      def offsets(topic_partitions, position)
+        @app.admin.offsets(topic_partitions.product([position]).to_h, committed: false, timeout: ASK)
       end
 
       def reports(scan, ranges)

@@ -48,10 +48,10 @@ module Pelton
         ranges = ages.transform_values { |age| [age.clamp(1, LONGEST), LONGEST] }
         STEPS.times do
           middles = ranges.transform_values { |young, old| Math.sqrt(young * old) }
-          offsets = @offsets.call(middles.to_h { |(place, _), age| [place, Time.at(now - age)] })
+          offsets = @offsets.call(middles.to_h { |(topic_partition, _), age| [topic_partition, Time.at(now - age)] })
           ranges = ranges.to_h do |span, (young, old)|
-            place, commit = span
-            older = offsets[place].nil? || offsets[place] > commit
+            topic_partition, commit = span
+            older = offsets[topic_partition].nil? || offsets[topic_partition] > commit
             [span, older ? [middles[span], old] : [young, middles[span]]]
           end
         end

@@ -42,8 +42,8 @@ module Pelton
         end
 
         def banner
-          place = connection.source ? "connection: #{connection.source}" : "no broker is known"
-          @out.puts "Pelton #{VERSION}, #{place}. Try Pelton.admin.cluster or Pelton.each(\"topic\").first(5)"
+          broker = connection.source ? "connection: #{connection.source}" : "no broker is known"
+          @out.puts "Pelton #{VERSION}, #{broker}. Try Pelton.admin.cluster or Pelton.each(\"topic\").first(5)"
         end
       end
     end

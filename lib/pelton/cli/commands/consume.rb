@@ -62,7 +62,7 @@ module Pelton
           @undecoded = 0
           print_all(read)
           note("payloads that could not be decoded: #{@undecoded}") if @undecoded.positive?
-          note("stopped before #{places}") if stopped? && !@next.empty?
+          note("stopped before #{positions}") if stopped? && !@next.empty?
         end
 
         # Nothing is connected before the first message is asked for.
@@ -102,9 +102,9 @@ module Pelton
 
         # Returns by how many offsets the partition moved on. One that was added later begins with its first message.
         def pass(message)
-          place = message.topic_partition
-          before = @next.fetch(place, message.offset)
-          (@next[place] = message.offset + 1) - before
+          topic_partition = message.topic_partition
+          before = @next.fetch(topic_partition, message.offset)
+          (@next[topic_partition] = message.offset + 1) - before
         end
 
         # How many messages will be printed, if of the other offsets as many are printed as of those `done`.
@@ -123,14 +123,14 @@ module Pelton
         def note(text) = (super unless options[:quiet])
 
         def waiting
-          place = { "end" => "from the end", "beginning" => "from the beginning" }.fetch(options[:from]) do |from|
+          start = { "end" => "from the end", "beginning" => "from the beginning" }.fetch(options[:from]) do |from|
             "from #{from}"
           end
-          "reading #{topic} #{place}, waiting for new messages; Ctrl-C ends it"
+          "reading #{topic} #{start}, waiting for new messages; Ctrl-C ends it"
         end
 
         # "orders/0 offset 43, orders/1 offset 18"
-        def places
+        def positions
           list = @next.sort.map { |(name, partition), offset| "#{name}/#{partition} offset #{offset}" }
           [*list.first(SHOWN), *("#{list.size - SHOWN} more" if list.size > SHOWN)].join(", ")
         end
@@ -174,7 +174,7 @@ module Pelton
           text = options[:from]
           return text.to_sym if %w[beginning end].include?(text)
 
-          place("--from", text, "beginning, end, an offset, -N, a time such as 2026-11-23T08:00:00Z, or 2h")
+          position("--from", text, "beginning, end, an offset, -N, a time such as 2026-11-23T08:00:00Z, or 2h")
         end
 
         def up_to
@@ -182,11 +182,11 @@ module Pelton
           return text&.to_sym if text.nil? || text == "end"
 
           allowed = "end, an offset, a time such as 2026-11-23T08:00:00Z, or 2h"
-          found = place("--until", text, allowed)
+          found = position("--until", text, allowed)
           found.is_a?(Integer) && text.start_with?("-") ? refuse("--until", text, allowed) : found
         end
 
-        def place(option, text, allowed)
+        def position(option, text, allowed)
           return Values.time(option, text) unless text.match?(OFFSET)
 
           number = Integer(text, 10)

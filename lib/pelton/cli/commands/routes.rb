@@ -93,9 +93,9 @@ module Pelton
           end
         end
 
-        # {partitions: 3, config: {}, place: "app.rb:3"} of `creates` → {"partitions" => 3}
+        # {partitions: 3, config: {}, location: "app.rb:3"} of `creates` → {"partitions" => 3}
         def nested(hash)
-          hash.except(:place).reject { |_, part| part == {} }.to_h { |name, part| [name.to_s, shown(name, part)] }
+          hash.except(:location).reject { |_, part| part == {} }.to_h { |name, part| [name.to_s, shown(name, part)] }
         end
 
         # A tree of Routing::Condition as text: "type in [\"paid\"] and total gt 5".

@@ -50,8 +50,8 @@ module Pelton
         # After an option with a value: files, one of its choices, or anything.
         def values(row)
           row.options.select(&:value).map do |option|
-            places = option.names.map { |name| "\"#{row.name}:#{name}\"" }.join("|")
-            "#{places}) #{reply(option)}; return ;;"
+            patterns = option.names.map { |name| "\"#{row.name}:#{name}\"" }.join("|")
+            "#{patterns}) #{reply(option)}; return ;;"
           end
         end
 

@@ -85,9 +85,9 @@ module Pelton
 
         def text(change)
           case change.action
-          when :create then "is declared at #{change.place}, but does not exist: run pelton topics apply"
-          when :delete then "is declared as deleted at #{change.place}, but exists: see pelton topics plan"
-          else "is not as declared at #{change.place} (#{change}): see pelton topics plan"
+          when :create then "is declared at #{change.location}, but does not exist: run pelton topics apply"
+          when :delete then "is declared as deleted at #{change.location}, but exists: see pelton topics plan"
+          else "is not as declared at #{change.location} (#{change}): see pelton topics plan"
           end
         end
       end

@@ -31,14 +31,14 @@ module Pelton
       def message(line)
         found = @options[:json_lines] ? of_json(line) : of_text(line)
         found[:key] ||= @options[:key] if @options[:key]
-        place(found, @options[:partition])
+        choose_partition(found, @options[:partition])
         found[:headers] = { **@options[:headers], **found[:headers].to_h } if @options[:headers]&.any?
         { topic: @topic, **found }
       end
 
       private
 
-      def place(message, partition)
+      def choose_partition(message, partition)
         message.delete(:partition) if partition
         message[:partition] = partition if partition.is_a?(Integer)
       end

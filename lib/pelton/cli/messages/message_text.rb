@@ -44,12 +44,12 @@ module Pelton
       private
 
       def head(message, key)
-        place = "#{message.topic}/#{message.partition} offset #{message.offset}"
+        title = "#{message.topic}/#{message.partition} offset #{message.offset}"
         headers = message.raw_headers.flat_map do |name, value|
           values = value.is_a?(Array) ? value : [value]
           values.map { |one| [name, *one].map { |part| Printable.line(part) }.join("=") }
         end
-        [@output.paint(place, :bold), @output.paint(JsonLine.time(message) || "no timestamp", :dim),
+        [@output.paint(title, :bold), @output.paint(JsonLine.time(message) || "no timestamp", :dim),
          *("key #{@output.paint(key.line, :yellow)}" if message.raw_key),
          *headers.map { |header| @output.paint(header, :dim) }].join("  ")
       end

@@ -56,7 +56,7 @@ module Pelton
         #: (Node) -> bool
         def whole?(node) = @source.whole?(node)
 
-        # Reports a construct, once per place.
+        # Reports a construct, once per location.
         #: (Node, Symbol, ?String?, ?String?) -> void
         def found(node, kind, pelton = nil, note = nil)
           return if @seen[node.start]

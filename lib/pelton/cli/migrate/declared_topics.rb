@@ -60,7 +60,7 @@ module Pelton
           file.found(call.node, :same, "Pelton.topics { #{line} }") unless call.word("consumer")
           return if draft.lines.include?(line)
 
-          draft.todo("#{place(call.node)}: check this line, because #{why}") if why
+          draft.todo("#{location(call.node)}: check this line, because #{why}") if why
           draft.commented(!why.nil?) { draft.code(line) }
         end
       end

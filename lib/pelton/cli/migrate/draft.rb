@@ -23,7 +23,7 @@ module Pelton
           text.lines(chomp: true).each { |line| @lines << "#{"  " * @depth}#{"# " if @off}#{line}".rstrip }
         end
 
-        # Work that is left to the user, with the place of the old code.
+        # Work that is left to the user, with the location of the old code.
         #: (String) -> void
         def todo(text) = text.lines(chomp: true).each { |line| @lines << "#{"  " * @depth}# TODO #{line}" }
 

@@ -46,7 +46,7 @@ module Pelton
         def whole(call, value)
           return file.found(call.node, :same, target) if @app.others.include?(text(value))
 
-          draft.todo("#{place(value)}: #{one_line(value)}: #{UNKNOWN_SERVERS}")
+          draft.todo("#{location(value)}: #{one_line(value)}: #{UNKNOWN_SERVERS}")
           copy(call, :same, "#{target} = { **#{target}, **#{text(value)} }", value)
         end
 
@@ -76,11 +76,11 @@ module Pelton
           why = problem(value)
           return refuse(value, pair, why) if why
 
-          draft.todo("#{place(value)}: #{pair}: #{UNKNOWN_SERVERS}")
+          draft.todo("#{location(value)}: #{pair}: #{UNKNOWN_SERVERS}")
           draft.add(target, pair)
         end
 
-        def refuse(value, pair, why) = draft.todo("#{place(value)}: an option of the producer: #{pair}: #{why}")
+        def refuse(value, pair, why) = draft.todo("#{location(value)}: an option of the producer: #{pair}: #{why}")
         def given(name) = @app.values(name)
 
         # Why an option cannot join those of the app.

@@ -73,7 +73,7 @@ module Pelton
           note = format(JOBS, unquoted(topic))
           file.found(call.node, :differs, head, note)
           @declared.declare(call, topic)
-          draft.todo("#{place(call.node)}: #{note}")
+          draft.todo("#{location(call.node)}: #{note}")
           draft.commented(!why.nil? || !expressions.rails?) { routed(head, call) }
           true
         end
@@ -169,7 +169,7 @@ module Pelton
                        "by themselves: pelton groups copy")
             copy_offsets(node, owner, group, topic_code(call))
             why = (own.args + own.keywords.values).filter_map { |one| problem(one) }.first
-            draft.todo("#{place(node)}: check the options, because #{why}") if why
+            draft.todo("#{location(node)}: check the options, because #{why}") if why
             draft.commented(!why.nil?) { draft.block("group \"#{group}\", kafka: #{kafka} do") { write(call) } }
           end
         end
@@ -177,8 +177,9 @@ module Pelton
         # --topic takes names only.
         def copy_offsets(node, owner, group, topic)
           pattern = topic.start_with?("/")
-          draft.todo("#{place(node)}: a new group. Once Karafka has stopped, copy the offsets to it: pelton groups " \
-                     "copy #{unquoted(owner)} #{group} --topic #{pattern ? "…" : unquoted(topic)} --apply" \
+          draft.todo("#{location(node)}: a new group. Once Karafka has stopped, copy the offsets to it: " \
+                     "pelton groups copy #{unquoted(owner)} #{group} " \
+                     "--topic #{pattern ? "…" : unquoted(topic)} --apply" \
                      "#{", with a --topic for each topic that #{topic} matches" if pattern}")
         end
 
@@ -202,8 +203,8 @@ module Pelton
         def transactional(call, consumer)
           id = @transactional.call(consumer) or return
           if call.word("virtual_partitions")
-            draft.todo("#{place(call.node)}: #{consumer} calls `transaction`: it needs transactional #{id}, without " \
-                       "`concurrency`")
+            draft.todo("#{location(call.node)}: #{consumer} calls `transaction`: it needs transactional #{id}, " \
+                       "without `concurrency`")
           else
             draft.code("transactional #{id} # #{consumer} calls `transaction`")
           end
@@ -230,7 +231,7 @@ module Pelton
           file.found(consumer.node, :same, "to: #{to}")
           own = call.word("kafka")
           file.found(own.node, :same, "group …, kafka: #{kafka(call)}", "of the whole group") if own
-          draft.todo("#{place(call.node)}: check this route, because #{why}") if why
+          draft.todo("#{location(call.node)}: check this route, because #{why}") if why
         end
 
         # "topic …" alone, or with a block. The block may write lines, too.

@@ -113,7 +113,7 @@ module Pelton
           note = DeliveryTimeout.problem(Call.literal(value), message_timeouts, target) if row
           return unless note
 
-          draft.todo("#{place(call.node)}: max_wait_timeout is #{note}")
+          draft.todo("#{location(call.node)}: max_wait_timeout is #{note}")
           copy(call, :differs, fill(row.pelton, value), value, note: note)
           true
         end

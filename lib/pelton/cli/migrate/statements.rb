@@ -58,7 +58,7 @@ module Pelton
         def condition(parts)
           tests = parts.filter_map { |_, test, _| test }
           why = tests.filter_map { |test| problem(test) }.first
-          draft.todo("#{place(tests.first)}: this condition could not be copied, because #{why}") if why
+          draft.todo("#{location(tests.first)}: this condition could not be copied, because #{why}") if why
           draft.commented(!why.nil?) do
             draft.branches(parts.map { |word, test, body| ["#{word} #{text(test)}".strip, -> { yield body }] })
           end
@@ -68,7 +68,7 @@ module Pelton
           receiver = file.text(call.receiver)
           names = Call.parameters(call.block)
           why = problem(call.receiver)
-          draft.todo("#{place(call.node)}: this loop could not be copied, because #{why}") if why
+          draft.todo("#{location(call.node)}: this loop could not be copied, because #{why}") if why
           draft.commented(!why.nil?) do
             draft.block("#{receiver}.#{call.name} do |#{names.join(", ")}|") do
               expressions.with_locals(names) { walk(call.block) }
@@ -98,27 +98,27 @@ module Pelton
           file.found(call.node, kind, line, (notes.join("; ") if notes.any?))
           return draft.code(line) unless why
 
-          draft.todo("#{place(call.node)}: check this line, because #{why}")
+          draft.todo("#{location(call.node)}: check this line, because #{why}")
           draft.commented(true) { draft.code(line) }
         end
 
         # Only tells.
         def tell(call, row)
           file.found(call.node, row.kind, row.pelton, row.note)
-          draft.todo("#{place(call.node)}: #{one_line(call.node)}: #{row.note}") unless row.kind == :same
+          draft.todo("#{location(call.node)}: #{one_line(call.node)}: #{row.note}") unless row.kind == :same
           true
         end
 
         def unknown(node, why = nil)
           file.found(node, :unknown, nil, why || "look it up, and move it by hand")
-          draft.todo("#{place(node)}: unknown, move it by hand: #{one_line(node)}")
+          draft.todo("#{location(node)}: unknown, move it by hand: #{one_line(node)}")
         end
 
         def problem(node) = expressions.problem(file, node)
         def text(node) = file.text(node)
         def seconds(node) = file.seconds(node)
         def name(node) = file.name(node)
-        def place(node) = "#{file.path}:#{node.line}"
+        def location(node) = "#{file.path}:#{node.line}"
         def one_line(node) = text(node).lines.first.to_s.strip
       end
     end

@@ -102,7 +102,7 @@ module Pelton
 
         def strategy(node)
           file.found(node, :differs, "on_failure ->(failure) { … }", "it returns :retry, :dead_letter, :skip or :stop")
-          draft.todo("#{place(node)}: on_failure takes the place of strategy: #{one_line(node)}")
+          draft.todo("#{location(node)}: on_failure takes the place of strategy: #{one_line(node)}")
         end
 
         def word_virtual_partitions(call)
@@ -153,7 +153,7 @@ module Pelton
                  "that group before the first start (pelton groups copy). Without copied offsets, `from #{start}` " \
                  "decides where the new group begins"
           file.found(call.node, :differs, "from #{start}", note)
-          draft.todo("#{place(call.node)}: `from` #{note}")
+          draft.todo("#{location(call.node)}: `from` #{note}")
           draft.commented(true) { draft.code("from #{start}") }
         end
 

@@ -13,16 +13,16 @@ module Pelton
       #: (_Callable?, _Callable?) -> (^(Hash[Symbol, untyped]) { () -> untyped } -> void)?
       def self.jobs(reloader, around_job)
         layers = { "config.around_job" => around_job, "config.reloader" => reloader }.compact
-        layers.reduce(nil) do |inner, (place, layer)|
+        layers.reduce(nil) do |inner, (owner, layer)|
           lambda do |facts, &work|
-            call(place, facts[:kind], layer, :call, facts) { inner ? inner.call(facts, &work) : work.call }
+            call(owner, facts[:kind], layer, :call, facts) { inner ? inner.call(facts, &work) : work.call }
           end
         end
       end
 
-      # place, action: for the error's message. object, name, arguments: the method and what it gets.
+      # owner, action: for the error's message. object, name, arguments: the method and what it gets.
       #: (String, Symbol, Object, Symbol, *untyped) { () -> untyped } -> void
-      def self.call(place, action, object, name, *arguments)
+      def self.call(owner, action, object, name, *arguments)
         error = nil
         finished = false
         object.public_send(name, *arguments) do
@@ -31,7 +31,7 @@ module Pelton
           error = e
           raise
         end
-        raise error || AroundError.new(place, action) unless finished
+        raise error || AroundError.new(owner, action) unless finished
       end
     end
   end

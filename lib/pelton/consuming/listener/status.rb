@@ -52,8 +52,8 @@ module Pelton
       #: () -> Array[String]
       def unended
         @rebalance.coordinators.flat_map do |coordinator|
-          place = "#{coordinator.topic_name}/#{coordinator.partition}"
-          coordinator.due.map { |hook| "#{place}: #{hook} was not finished" }
+          name = "#{coordinator.topic_name}/#{coordinator.partition}"
+          coordinator.due.map { |hook| "#{name}: #{hook} was not finished" }
         end
       end
 

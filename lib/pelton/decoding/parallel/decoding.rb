@@ -84,7 +84,7 @@ module Pelton
       #: (String, Integer) -> void
       def cancel(topic, partition)
         ours = [topic, partition]
-        futures = @lock.synchronize { @futures.filter_map { |future, place| future if place == ours } }
+        futures = @lock.synchronize { @futures.filter_map { |future, owner| future if owner == ours } }
         futures.each(&:cancel)
       end
 

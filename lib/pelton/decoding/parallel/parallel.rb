@@ -25,25 +25,25 @@ module Pelton
 
     module_function
 
-    # Raises ConfigError if this Ruby does not support the engine, or if the engine cannot run the job. place: for that
-    # error. A job for Ractors is frozen here, if that makes it shareable.
+    # Raises ConfigError if this Ruby does not support the engine, or if the engine cannot run the job. setting: for
+    # that    # error. A job for Ractors is frozen here, if that makes it shareable.
     #: (Symbol, untyped, ?String) -> void
-    def check(engine, job, place = "parallel")
+    def check(engine, job, setting = "parallel")
       return unless engine == :ractor
 
-      check_ruby(place, engine)
+      check_ruby(setting, engine)
       hindrance = RactorWorker.unfit(job)
       return unless hindrance
 
-      raise ConfigError.new(place, job.class, "cannot be shared with Ractors because of #{hindrance}")
+      raise ConfigError.new(setting, job.class, "cannot be shared with Ractors because of #{hindrance}")
     end
 
     # Raises ConfigError if this Ruby's Ractors are not supported.
     #: (String, ?untyped) -> void
-    def check_ruby(place, value = nil)
+    def check_ruby(setting, value = nil)
       return if RactorWorker.available?
 
-      raise ConfigError.new(place, value, "needs Ruby 4.0 or later, this is Ruby #{RUBY_VERSION}")
+      raise ConfigError.new(setting, value, "needs Ruby 4.0 or later, this is Ruby #{RUBY_VERSION}")
     end
 
     # A new engine: :inline, :native, :thread or :ractor.

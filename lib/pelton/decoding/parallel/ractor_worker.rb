@@ -92,7 +92,7 @@ module Pelton
         @part = nil
         # The port that ends the Ractor; nil until it is ready.
         @control = nil
-        @ractor = quietly { ::Ractor.new(port, id, name: name) { |*place| Parallel::RactorWorker.live(*place) } }
+        @ractor = quietly { ::Ractor.new(port, id, name: name) { |*given| Parallel::RactorWorker.live(*given) } }
         @ractor.monitor(port)
       end
 

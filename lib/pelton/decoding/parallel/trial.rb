@@ -128,8 +128,8 @@ module Pelton
       def hand_over(batch, future, name)
         batch.inputs.each_index.each_slice(SLICE) do |indexes|
           errors = {}
-          values = indexes.each_with_index.map do |index, place|
-            value, errors[place] = future.at(index)
+          values = indexes.each_with_index.map do |index, at|
+            value, errors[at] = future.at(index)
             value
           end
           errors.compact!

@@ -76,7 +76,7 @@ module Pelton
         #: (Transaction) -> void
         def commit(transaction)
           finish(transaction, :committed)
-          transaction.offsets.each { |(group, *place), offset| commit_offset(group, place, offset) }
+          transaction.offsets.each { |(group, *topic_partition), offset| commit_offset(group, topic_partition, offset) }
         end
 
         #: (Transaction) -> void
@@ -85,13 +85,13 @@ module Pelton
         # --- offsets -------------------------------------------------------------------------------------------------
 
         #: (String, [String, Integer], Integer, ?String?) -> void
-        def commit_offset(group, place, offset, metadata = nil)
-          @lock.synchronize { @committed[[group, *place]] = [offset, metadata] }
+        def commit_offset(group, topic_partition, offset, metadata = nil)
+          @lock.synchronize { @committed[[group, *topic_partition]] = [offset, metadata] }
         end
 
         # [42, "metadata" or nil]; nil: nothing is committed.
         #: (String, [String, Integer]) -> [Integer, String?]?
-        def committed(group, place) = @lock.synchronize { @committed[[group, *place]] }
+        def committed(group, topic_partition) = @lock.synchronize { @committed[[group, *topic_partition]] }
 
         def inspect = "#<#{self.class} #{topics.join(", ")}>"
 

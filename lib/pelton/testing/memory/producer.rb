@@ -39,7 +39,7 @@ module Pelton
 
         # subscription: the native one.
         def send_offsets(offsets, subscription)
-          offsets.each { |*place, offset| @transaction.offsets[[subscription.group, *place]] = offset }
+          offsets.each { |*pair, offset| @transaction.offsets[[subscription.group, *pair]] = offset }
           true
         end
 

@@ -74,9 +74,9 @@ module Pelton
         end
 
         def revoked(token)
-          [*@revocations.delete(token)].each do |place|
-            commit_mark(place)
-            @assigned.delete(place)
+          [*@revocations.delete(token)].each do |pair|
+            commit_mark(pair)
+            @assigned.delete(pair)
           end
         end
 
@@ -106,10 +106,10 @@ module Pelton
 
         def commit_offset_async(topic, partition, offset) = commit_offset(topic, partition, offset, -1, nil, 0)
 
-        def committed(places, _timeout) = places.map { |place| @broker.committed(@group, place)&.first }
-        def committed_with_metadata(places, _timeout) = places.map { |place| @broker.committed(@group, place) }
-        def pause(places) = places.map { |place| assigned(place) }.each { |one| one.state = :paused }
-        def resume(places) = places.map { |place| assigned(place) }.each { |one| one.state = :reading }
+        def committed(pairs, _timeout) = pairs.map { |pair| @broker.committed(@group, pair)&.first }
+        def committed_with_metadata(pairs, _timeout) = pairs.map { |pair| @broker.committed(@group, pair) }
+        def pause(pairs) = pairs.map { |pair| assigned(pair) }.each { |one| one.state = :paused }
+        def resume(pairs) = pairs.map { |pair| assigned(pair) }.each { |one| one.state = :reading }
 
         def seek(topic, partition, offset, _timeout = nil)
           assigned([topic, partition]).seek(reset([topic, partition], offset))
@@ -130,15 +130,15 @@ module Pelton
 
         def ends
           check_open
-          @assigned.map { |place, one| [*place, one.position, one.end_offset] }
+          @assigned.map { |pair, one| [*pair, one.position, one.end_offset] }
         end
 
         # A time of −1 is the end.
         def offsets_for_times(rows, _timeout)
-          rows.map do |*place, time|
-            next log(place).readable_end(committed: !@all) if time == -1
+          rows.map do |*pair, time|
+            next log(pair).readable_end(committed: !@all) if time == -1
 
-            log(place).from(0, committed: !@all).find { |entry| entry.timestamp_ms >= time }&.offset
+            log(pair).from(0, committed: !@all).find { |entry| entry.timestamp_ms >= time }&.offset
           end
         end
 
@@ -164,37 +164,37 @@ module Pelton
 
         # Another member gets these partitions; lost: it has them already.
         #: (Array[[String, Integer]], ?lost: bool) -> void
-        def take_away(places, lost: false)
-          places.each { |place| @elsewhere[place] = true }
-          report_revocation(places & @assigned.keys, lost: lost)
+        def take_away(pairs, lost: false)
+          pairs.each { |pair| @elsewhere[pair] = true }
+          report_revocation(pairs & @assigned.keys, lost: lost)
         end
 
         # The group gives these partitions back to this member.
         #: (Array[[String, Integer]]) -> void
-        def give(places) = places.each { |place| @elsewhere.delete(place) }
+        def give(pairs) = pairs.each { |pair| @elsewhere.delete(pair) }
 
         # What marked offsets are committed periodically.
-        def commit_marks = @assigned.each_key { |place| commit_mark(place) }
+        def commit_marks = @assigned.each_key { |pair| commit_mark(pair) }
 
         private
 
         def check_open = @closed && raise(ClosedError, "subscription #{@name}")
 
-        def log(place) = @broker.log(*place) || @broker.create(place.first, place.last + 1).fetch(place.last)
+        def log((topic, number)) = @broker.log(topic, number) || @broker.create(topic, number + 1).fetch(number)
 
-        def assigned(place)
+        def assigned(pair)
           check_open
-          @assigned[place] || raise(KafkaError.new(-172, :_STATE, "#{place.join("/")} is not assigned to this " \
-                                                                  "subscription"))
+          @assigned[pair] || raise(KafkaError.new(-172, :_STATE, "#{pair.join("/")} is not assigned to this " \
+                                                                 "subscription"))
         end
 
         # Reports partitions that are new to it.
         def find_partitions
-          places = wanted.flat_map { |topic| (0...@broker.partition_count(topic)).map { |number| [topic, number] } }
-          fresh = places.reject { |place| @assigned.key?(place) || @elsewhere.key?(place) }
+          pairs = wanted.flat_map { |topic| (0...@broker.partition_count(topic)).map { |number| [topic, number] } }
+          fresh = pairs.reject { |pair| @assigned.key?(pair) || @elsewhere.key?(pair) }
           return if fresh.empty?
 
-          fresh.each { |place| add(place, resolved(place, -1001)) }
+          fresh.each { |pair| add(pair, resolved(pair, -1001)) }
           @events << [:assigned, fresh]
         end
 
@@ -202,10 +202,10 @@ module Pelton
           @topics.flat_map { |one| one.is_a?(Regexp) ? @broker.topics.grep(one) : one }.uniq
         end
 
-        def add(place, offset)
-          format, condition = %i[decode where].map { |name| option(name, place.first) }
-          committed = @broker.committed(@group, place)&.first
-          @assigned[place] = AssignedPartition.new(log(place), offset, committed, format, condition, all: @all)
+        def add(pair, offset)
+          format, condition = %i[decode where].map { |name| option(name, pair.first) }
+          committed = @broker.committed(@group, pair)&.first
+          @assigned[pair] = AssignedPartition.new(log(pair), offset, committed, format, condition, all: @all)
         end
 
         def option(name, topic)
@@ -214,19 +214,19 @@ module Pelton
         end
 
         # The offset of a position as librdkafka writes it.
-        def resolved(place, offset)
+        def resolved(pair, offset)
           case offset
-          when -1 then log(place).end_offset
+          when -1 then log(pair).end_offset
           when -2 then 0
-          when -1001 then @broker.committed(@group, place)&.first || beginning(place)
-          else reset(place, offset)
+          when -1001 then @broker.committed(@group, pair)&.first || beginning(pair)
+          else reset(pair, offset)
           end
         end
 
         # An offset that does not exist: auto.offset.reset decides.
-        def reset(place, offset) = offset > log(place).end_offset ? beginning(place) : offset
+        def reset(pair, offset) = offset > log(pair).end_offset ? beginning(pair) : offset
 
-        def beginning(place) = %w[smallest earliest beginning].include?(@reset) ? 0 : log(place).end_offset
+        def beginning(pair) = %w[smallest earliest beginning].include?(@reset) ? 0 : log(pair).end_offset
 
         def next_event
           return [:closed] if @closed
@@ -237,38 +237,38 @@ module Pelton
 
         # In turns: the partition that is read comes last the next time.
         def batch
-          @assigned.to_a.each do |place, one|
+          @assigned.to_a.each do |pair, one|
             next unless one.reading? && (batch = one.batch(*@limits))
 
-            @assigned[place] = @assigned.delete(place)
+            @assigned[pair] = @assigned.delete(pair)
             return [:batch, batch]
           end
           nil
         end
 
         def at_end
-          place, one = @assigned.find { |_, found| found.reading? && found.report_end? } if @reports_end
-          [:eof, *place, one.position] if place
+          pair, one = @assigned.find { |_, found| found.reading? && found.report_end? } if @reports_end
+          [:eof, *pair, one.position] if pair
         end
 
-        def report_revocation(places, lost: false)
-          return if places.empty?
+        def report_revocation(pairs, lost: false)
+          return if pairs.empty?
 
           token = Object.new
-          places.each do |place|
-            @assigned[place].end_reading
-            lost ? @assigned.delete(place) : @assigned[place].state = :revoked
+          pairs.each do |pair|
+            @assigned[pair].end_reading
+            lost ? @assigned.delete(pair) : @assigned[pair].state = :revoked
           end
-          @revocations[token] = places
-          @events << [:revoked, token, places, lost]
+          @revocations[token] = pairs
+          @events << [:revoked, token, pairs, lost]
         end
 
-        def commit_mark(place)
-          one = @assigned[place]
+        def commit_mark(pair)
+          one = @assigned[pair]
           offset, metadata = one&.mark
           return if offset.nil? || (one.committed && offset <= one.committed)
 
-          @broker.commit_offset(@group, place, offset, metadata)
+          @broker.commit_offset(@group, pair, offset, metadata)
           one.committed = offset
           one.mark = nil
         end

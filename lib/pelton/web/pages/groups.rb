@@ -36,9 +36,9 @@ module Pelton
         def changes = history.changes(id).first(30)
 
         # [["orders", 0], …]: with a commit or an owner. Of more than a page shows, the largest lags first.
-        def places
-          @places ||= (now.commits.fetch(id, {}).keys | owners.keys).sort.then do |all|
-            all.size > MOST ? all.sort_by.with_index { |place, at| [-lags[place].to_i, at] } : all
+        def topic_partitions
+          @topic_partitions ||= (now.commits.fetch(id, {}).keys | owners.keys).sort.then do |all|
+            all.size > MOST ? all.sort_by.with_index { |topic_partition, at| [-lags[topic_partition].to_i, at] } : all
           end
         end
 
@@ -46,26 +46,26 @@ module Pelton
         def lags = @lags ||= now.lags(id)
 
         # Why a partition does not get on; nil: it does.
-        def problem(place)
-          lag = lags[place]
-          return badge("does not exist", :warn) unless now.ends.key?(place)
-          return long_call(place) if reported.dig(place.join("/"), :seconds)
+        def problem(topic_partition)
+          lag = lags[topic_partition]
+          return badge("does not exist", :warn) unless now.ends.key?(topic_partition)
+          return long_call(topic_partition) if reported.dig(topic_partition.join("/"), :seconds)
           return if lag.nil? || lag.zero?
-          return badge("no owner", :bad) unless owners.key?(place)
+          return badge("no owner", :bad) unless owners.key?(topic_partition)
 
-          reported_problem(place) || held_by_transaction(place) ||
-            (badge("no progress for a minute", :bad) if stuck?(place))
+          reported_problem(topic_partition) || held_by_transaction(topic_partition) ||
+            (badge("no progress for a minute", :bad) if stuck?(topic_partition))
         end
 
         # What its process says: "paused", "failing", "stopped" …
-        def reported_problem(place)
-          state = reported.dig(place.join("/"), :state)
+        def reported_problem(topic_partition)
+          state = reported.dig(topic_partition.join("/"), :state)
           badge(state, Reports::Report::BAD.include?(state) ? :bad : :warn) if state
         end
 
         # How long it runs, and the message that it is at.
-        def long_call(place)
-          row = reported[place.join("/")]
+        def long_call(topic_partition)
+          row = reported[topic_partition.join("/")]
           offset = offset_link(row[:partition], row[:offset])
           Html.join([badge("long call, #{seconds(row[:seconds])}", :bad), "offset", offset], " ")
         end
@@ -73,23 +73,23 @@ module Pelton
         # {"orders/0" => row of Summary#partitions}
         def reported = @reported ||= troubled(id).to_h { |row| [row[:partition], row] }
 
-        def stuck?(place)
-          since = history.stuck_since(id, place)
+        def stuck?(topic_partition)
+          since = history.stuck_since(id, topic_partition)
           !since.nil? && now.at - since >= STUCK
         end
 
         # Consumers with read_committed wait before the first open transaction.
-        def held_by_transaction(place)
-          stable = stable_ends[place]
-          return unless stable && stable <= now.commits.dig(id, place).to_i
+        def held_by_transaction(topic_partition)
+          stable = stable_ends[topic_partition]
+          return unless stable && stable <= now.commits.dig(id, topic_partition).to_i
 
           badge("behind an open transaction", :warn)
         end
 
         def stable_ends
           @stable_ends ||= begin
-            waiting = error ? [] : some(places).select { |place| lags[place]&.positive? }
-            app.admin.offsets(waiting.to_h { |place| [place, :end] }, committed: true, timeout: 5)
+            waiting = error ? [] : some(topic_partitions).select { |topic_partition| lags[topic_partition]&.positive? }
+            app.admin.offsets(waiting.to_h { |topic_partition| [topic_partition, :end] }, committed: true, timeout: 5)
           rescue KafkaError
             {}
           end

@@ -63,7 +63,7 @@ module Pelton
           entries.size > MOST * 4 ? due_next(entries) : entries
         end
 
-        def due_next(entries) = entries.min_by(MOST) { |one| [one.at_ms, one.place, one.offset] }
+        def due_next(entries) = entries.min_by(MOST) { |one| [one.at_ms, one.schedule_partition, one.offset] }
 
         def short_log?
           records = log_size
@@ -77,8 +77,8 @@ module Pelton
         def log_size
           numbers = 0...app.producer.partition_count(schedule_topic, timeout: TIMEOUT)
           first, last = %i[beginning end].map do |position|
-            places = numbers.to_h { |number| [[schedule_topic, number], position] }
-            app.admin.offsets(places, committed: false, timeout: TIMEOUT).each_value.sum(&:to_i)
+            topic_partitions = numbers.to_h { |number| [[schedule_topic, number], position] }
+            app.admin.offsets(topic_partitions, committed: false, timeout: TIMEOUT).each_value.sum(&:to_i)
           end
           last - first
         end
@@ -125,7 +125,8 @@ module Pelton
         def facts
           { "Topic" => topic_link(entry.topic), "Due" => clock(entry.at), "Recurring" => entry.recurring,
             "Sent last" => entry.last && clock(entry.last / 1000.0), "Key" => bytes_text(entry.key),
-            "Partition" => entry.partition, "Stored at" => "#{schedule_topic}/#{entry.place} offset #{entry.offset}",
+            "Partition" => entry.partition,
+            "Stored at" => "#{schedule_topic}/#{entry.schedule_partition} offset #{entry.offset}",
             "Size" => Numbers.bytes(entry.payload&.bytesize) }.compact
         end
       end

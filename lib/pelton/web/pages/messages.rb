@@ -46,7 +46,7 @@ module Pelton
           return @reading.from(partition || 0, whole_number(:offset), LIMIT) if request[:offset]
           return @reading.since(since, LIMIT, partition: partition) if request[:since]
 
-          @reading.newest(LIMIT, partition: partition) { |place| history.series(:end, place).changed_at || 0 }
+          @reading.newest(LIMIT, partition: partition) { |owned| history.series(:end, owned).changed_at || 0 }
         end
 
         def since = CLI::Values.time("since", request[:since])

@@ -31,10 +31,10 @@ module Pelton
         end
 
         def trouble(row)
-          place = "#{shown(row[:group])}: #{shown(row[:partition])}"
-          return "#{place} is #{row[:state]}" unless row[:seconds]
+          title = "#{shown(row[:group])}: #{shown(row[:partition])}"
+          return "#{title} is #{row[:state]}" unless row[:seconds]
 
-          "#{place} has been in one call for #{seconds(row[:seconds])}#{", at offset #{row[:offset]}" if row[:offset]}"
+          "#{title} has been in one call for #{seconds(row[:seconds])}#{", at offset #{row[:offset]}" if row[:offset]}"
         end
 
         # [["web-1:4711", "billing", "orders/0"], …]: what needed attention in the report before.

@@ -43,7 +43,7 @@ module Pelton
         def place(facts)
           topic, partition, offset = facts.values_at(:topic, :partition, :offset)
           return "–" unless topic
-          return place_link([shown(topic), partition]) unless partition && offset
+          return partition_link([shown(topic), partition]) unless partition && offset
 
           link("#{shown(topic)}/#{partition} offset #{offset}", "/message", topic: topic, partition: partition,
                                                                             offset: offset)

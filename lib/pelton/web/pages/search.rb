@@ -13,7 +13,7 @@ module Pelton
         include MessageView
 
         # What the reader may choose, and the parts of a message that it stands for.
-        PLACES = { "names" => [], "keys" => [:key], "payloads" => [:payload],
+        FIELDS = { "names" => [], "keys" => [:key], "payloads" => [:payload],
                    "keys and payloads" => Web::Search::PARTS }.freeze
         # Bytes around a match.
         AROUND = 80
@@ -29,7 +29,7 @@ module Pelton
         def section = "/search"
         def live? = false
         def text = request[:text]
-        def place = request[:in] || "names"
+        def field = request[:in] || "names"
 
         # The result of a search for messages; nil: none was asked for, or @problem says why there is none.
         def found
@@ -42,8 +42,8 @@ module Pelton
         end
 
         def search
-          parts = PLACES.fetch(place) do
-            raise ConfigError.new("in", place, "expected #{PLACES.keys.join(", ")}")
+          parts = FIELDS.fetch(field) do
+            raise ConfigError.new("in", field, "expected #{FIELDS.keys.join(", ")}")
           end
           return if parts.empty?
 

@@ -42,7 +42,7 @@ module Pelton
         def section = "/topics"
         def name = request[:name].to_s
         def topic = now.topics[name]
-        def places = topic.partitions.to_h { |one| [one, [name, one.number]] }
+        def topic_partitions = topic.partitions.to_h { |one| [one, [name, one.number]] }
 
         # {["orders", 0] => 3}; empty if Kafka does not answer.
         def beginnings
@@ -52,9 +52,12 @@ module Pelton
           end
         end
 
-        def count(place) = beginnings[place] && now.ends[place] && (now.ends[place] - beginnings[place])
+        def count(topic_partition)
+          first, last = [beginnings, now.ends].map { |all| all[topic_partition] }
+          first && last && (last - first)
+        end
 
-        def total = places.values.filter_map { |place| count(place) }.sum
+        def total = topic_partitions.values.filter_map { |topic_partition| count(topic_partition) }.sum
 
         # Settings of the topic: those that were set for it first.
         def configs

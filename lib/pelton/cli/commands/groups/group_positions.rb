@@ -33,7 +33,7 @@ module Pelton
           ends = ends(commits.each_value.flat_map(&:keys) | others)
           none = only_markers(commits, ends)
           commits.transform_values do |all|
-            (all.keys | others).sort.to_h { |place| [place, position(place, all[place], ends[place], none)] }
+            (all.keys | others).sort.to_h { |pair| [pair, position(pair, all[pair], ends[pair], none)] }
           end
         end
 
@@ -48,9 +48,9 @@ module Pelton
           @markers.among(spans, readable: readable, seconds: @timeout).to_h { |span| [span, true] }
         end
 
-        def position(place, commit, last, none)
+        def position(topic_partition, commit, last, none)
           if commit && last
-            lag = none[[place, commit.offset, last]] ? 0 : [last - commit.offset, 0].max
+            lag = none[[topic_partition, commit.offset, last]] ? 0 : [last - commit.offset, 0].max
           end
           Position.new(committed: commit&.offset, end: last, lag: lag, metadata: commit&.metadata)
         end

@@ -55,7 +55,7 @@ module Pelton
         def print_change(change, width)
           sign, word, color = look(change)
           @output.puts("  #{@output.paint("#{sign} #{word.ljust(7)}", color)}  #{change.topic.ljust(width)}  #{change}")
-          notes = [*change.warning, *change.refusal, *("declared at #{change.place}" if change.refused?)]
+          notes = [*change.warning, *change.refusal, *("declared at #{change.location}" if change.refused?)]
           notes.each { |note| @output.puts("#{" " * (width + 15)}#{note}") }
         end
 

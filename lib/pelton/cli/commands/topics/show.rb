@@ -40,17 +40,18 @@ module Pelton
         def partitions(topic)
           first, last = offsets(topic)
           topic.partitions.map do |one|
-            place = [topic.name, one.number]
+            topic_partition = [topic.name, one.number]
             { partition: one.number, leader: one.leader, replicas: one.replicas, in_sync: one.in_sync,
-              first: first[place], end: last[place], messages: (last[place] - first[place] if last[place]) }
+              first: first[topic_partition], end: last[topic_partition],
+              messages: last[topic_partition]&.-(first[topic_partition]) }
           end
         end
 
         # [{ ["orders", 0] => 3 }, { ["orders", 0] => 10 }]; without a leader, a partition has no offsets to ask for.
         def offsets(topic)
-          places = topic.partitions.select(&:leader).map { |partition| [topic.name, partition.number] }
+          topic_partitions = topic.partitions.select(&:leader).map { |partition| [topic.name, partition.number] }
           %i[beginning end].map do |position|
-            admin.offsets(places.to_h { |place| [place, position] }, committed: false, timeout: options[:timeout])
+            admin.offsets(topic_partitions.product([position]).to_h, committed: false, timeout: options[:timeout])
           end
         rescue KafkaError => e
           failure("the offsets are not known: #{e.message}")
