@@ -10,11 +10,13 @@ require_relative "pelton/native"
 #   Pelton.producer.produce_sync(topic: "orders", payload: "…")
 module Pelton
   # What few processes use comes with its first use.
+  autoload :DeadLetters, File.expand_path("pelton/dead_letters", __dir__)
   autoload :EmbeddedCluster, File.expand_path("pelton/embedded_cluster", __dir__)
   autoload :MskIam, File.expand_path("pelton/msk_iam", __dir__)
   autoload :RactorPool, File.expand_path("pelton/ractor_pool", __dir__)
   autoload :Registry, File.expand_path("pelton/registry", __dir__)
   autoload :Subscription, File.expand_path("pelton/subscription", __dir__)
+  autoload :Topics, File.expand_path("pelton/topics", __dir__)
   # Loaded by those who use them; they need Active Record.
   autoload :Inbox, File.expand_path("pelton/inbox", __dir__)
   autoload :Outbox, File.expand_path("pelton/outbox", __dir__)
@@ -105,10 +107,12 @@ module Pelton
     def stop(timeout: nil) = app.stop(timeout: timeout)
 
     # Starts no new job until `resume`; see App#quiet. From any thread or trap.
+    #   Pelton.quiet
     #: () -> void
     def quiet = app.quiet
 
     # Ends quiet. From any thread or trap.
+    #   Pelton.resume
     #: () -> void
     def resume = app.resume
 

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 module Pelton
-  # Named before its parts are loaded: otherwise its autoload would load this file again.
-  class Admin # rubocop:disable Lint/EmptyClass
+  class Admin
+    # Named before its parts are loaded: otherwise its autoload would load this file again.
   end
 end
 

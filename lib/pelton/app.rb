@@ -134,7 +134,7 @@ module Pelton
       Iterator.new(@config.freeze, [*topics, named], **options, bus: @notifications, native: @native).each(&block)
     end
 
-    # Replaces the producer, for tests (see Pelton::Testing.buffer). nil: the app makes its own again.
+    # For tests (see Pelton::Testing.buffer): replaces the producer. nil: the app makes its own again.
     #: (Producer?) -> void
     def producer=(producer)
       @lock.synchronize { @producer = producer }
@@ -190,6 +190,7 @@ module Pelton
     def quiet = @server&.quiet
 
     # Ends quiet. Returns at once. From any thread or trap.
+    #   app.resume
     #: () -> void
     def resume = @server&.resume
 

@@ -76,10 +76,13 @@ module Pelton
       end
 
       # Number of messages.
+      #   batch.size # => 100
       def size = @messages.size
       # The offset of the first message; nil if there is none.
+      #   batch.first_offset # => 42
       def first_offset = @messages.first&.offset
       # Bytes of the payloads, without keys and headers.
+      #   batch.bytes # => 51200
       def bytes = @messages.sum(&:size)
     end
   end

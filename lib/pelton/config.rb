@@ -66,7 +66,7 @@ module Pelton
       rails || DefaultLogger
     end
 
-    # true: no logger was set.
+    # For Pelton: no logger was set.
     #: () -> bool
     def default_logger? = chosen_logger == :default
 
@@ -98,13 +98,15 @@ module Pelton
       super
     end
 
-    # Always raises ConfigError: set the settings in the group, as `config.polling.max_time = 20`.
+    # Always raises ConfigError. Set the settings in the group:
+    #   config.polling.max_time = 20
     #: (untyped) -> bot
     def polling=(value)
       raise group(:polling, Settings::POLLING, value)
     end
 
-    # Always raises ConfigError: set the settings in the group, as `config.liveness.port = 9292`.
+    # Always raises ConfigError. Set the settings in the group:
+    #   config.liveness.port = 9292
     #: (untyped) -> bot
     def liveness=(value)
       raise group(:liveness, Settings::LIVENESS, value)

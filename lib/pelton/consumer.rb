@@ -18,6 +18,7 @@ module Pelton
   class Consumer
     # Always raises ConsumerError, because an object needs a partition. Pelton makes consumers; a test gets one by
     # `consumer_for("orders")` (pelton/testing).
+    #   OrdersConsumer.new # raises ConsumerError
     #: (*untyped) -> bot
     def self.new(*) = raise(ConsumerError, self)
 
@@ -31,10 +32,12 @@ module Pelton
     end
 
     # true: this class processes messages one by one.
+    #   OrdersConsumer.process? # => false
     #: () -> bool
     def self.process? = instance_method(:process).owner != Consumer
 
     # true: this class has an `around` of its own.
+    #   OrdersConsumer.around? # => false
     #: () -> bool
     def self.around? = instance_method(:around).owner != Consumer
 
@@ -57,10 +60,12 @@ module Pelton
 
     # Called last when Kafka takes the partition away. Marking may still succeed here (see revoked?). An error is
     # reported.
+    #   def revoked = @prices.close
     #: () -> void
     def revoked; end
 
     # Called last when the server stops. An error is reported.
+    #   def shutdown = @prices.close
     #: () -> void
     def shutdown; end
 
@@ -72,6 +77,7 @@ module Pelton
 
     # Called each time that all messages of this partition in Kafka were consumed. Only if you define it, because
     # librdkafka has to look for the end then. It marks nothing; an error is reported.
+    #   def reached_end = Report.publish(topic, partition)
     #: () -> void
     def reached_end; end
 
@@ -93,6 +99,7 @@ module Pelton
     #: () -> String
     def topic = @pelton.topic_name
     # The partition of this object.
+    #   partition # => 3
     #: () -> Integer
     def partition = @pelton.partition
 
@@ -101,6 +108,7 @@ module Pelton
     #: () -> Integer
     def attempt = @pelton.attempt
     # true: this is not the first attempt.
+    #   Order.insert_all(messages.payloads) unless retrying?
     #: () -> bool
     def retrying? = attempt > 1
 
@@ -112,6 +120,7 @@ module Pelton
 
     # Seconds that the first of `messages` waited inside this process before this call: for a worker, for its time or
     # for a retry. nil outside of `consume`.
+    #   processing_lag # => 0.02
     #: () -> Float?
     def processing_lag = @pelton.processing_lag
 
@@ -172,6 +181,7 @@ module Pelton
     def resume = @pelton.resume
 
     # true: the partition is paused. From any thread.
+    #   resume if paused?
     #: () -> bool
     def paused? = @pelton.paused?
 
@@ -239,7 +249,7 @@ module Pelton
 
     def inspect = "#<#{self.class}#{" #{topic}/#{partition}" if @pelton}>"
 
-    # Ties a consumer to its partition. For the framework. It uses one instance variable, so that all other names are
+    # For Pelton: ties a consumer to its partition. It uses one instance variable, so that all other names are
     # free.
     #: (untyped) -> self
     def attach(context)

@@ -1,5 +1,11 @@
 # frozen_string_literal: true
 
+module Pelton
+  class DeadLetters
+    # Named before its parts are loaded: otherwise its autoload would load this file again.
+  end
+end
+
 require_relative "errors"
 require_relative "iterator"
 require_relative "runtime/notifications"

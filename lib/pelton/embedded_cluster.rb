@@ -57,6 +57,7 @@ module Pelton
     end
 
     # Has `close` not been called?
+    #   cluster.open? # => true
     #: () -> bool
     def open? = @open
 
@@ -108,6 +109,7 @@ module Pelton
     #: (?Integer) -> void
     def broker_down(id = 1) = @native.broker_down(id)
     # Lets the broker accept connections again.
+    #   cluster.broker_up(1)
     #: (?Integer) -> void
     def broker_up(id = 1) = @native.broker_up(id)
 

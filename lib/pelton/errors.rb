@@ -34,15 +34,15 @@ module Pelton
     FEW = 3
     private_constant :MANY, :FEW
 
-    # The error for an unknown name, with the most similar known name if one is near.
+    # For Pelton: the error for an unknown name, with the most similar known name if one is near.
     #: (String | Symbol, Array[String | Symbol], ?what: String) -> ConfigError
     def self.unknown(key, known, what: "setting")
       near = near(key, known)
       new(key, nil, "unknown #{what}, #{near ? "did you mean #{near}?" : listed(key.to_s, known.map(&:to_s))}")
     end
 
-    # The known name that is most similar, or nil. At most two fifths of the letters differ, or only their order. A name
-    # that only begins alike would mislead: max_batch_bytes is not what max_wait_time means.
+    # For Pelton: the known name that is most similar, or nil. At most two fifths of the letters differ, or only their
+    # order. A name that only begins alike would mislead: max_batch_bytes is not what max_wait_time means.
     #: (String | Symbol, Array[String | Symbol]) -> String?
     def self.near(name, known)
       return unless defined?(::DidYouMean::SpellChecker)

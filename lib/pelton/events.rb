@@ -252,10 +252,12 @@ module Pelton
     module_function
 
     # The kind of an event; raises ConfigError for a name that does not exist.
+    #   Events.fetch("error.occurred").keys
     #: (String | Symbol) -> Kind
     def fetch(name) = TABLE.fetch(name.to_s) { raise ConfigError.unknown(name, TABLE.keys, what: "event") }
 
     # The method by which a listener object gets an event: "error.occurred" → :on_error_occurred
+    #   Events.method_name("error.occurred") # => :on_error_occurred
     #: (String) -> Symbol
     def method_name(name) = :"on_#{name.tr(".", "_")}"
 

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 module Pelton
-  # Named before its parts are loaded: otherwise its autoload would load this file again.
-  class Iterator # rubocop:disable Lint/EmptyClass
+  class Iterator
+    # Named before its parts are loaded: otherwise its autoload would load this file again.
   end
 end
 

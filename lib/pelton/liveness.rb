@@ -56,6 +56,7 @@ module Pelton
     end
 
     # Starts to answer.
+    #   liveness.start
     #: () -> self
     def start
       @thread = Threads.start("pelton.liveness", report: method(:report)) { serve }
@@ -69,6 +70,7 @@ module Pelton
 
     # Stops to listen. From any thread, any number of times. In a forked child it closes the copies of the parent's
     # sockets.
+    #   liveness.close
     #: () -> void
     def close
       Threads.join([@thread.kill], TIME) if @thread

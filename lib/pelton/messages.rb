@@ -97,14 +97,17 @@ module Pelton
     def topic_partition = [topic, partition]
 
     # For marking: the leader epoch of the last message; -1: unknown. (A native batch builds no messages for it.)
+    #   messages.leader_epoch # => 7
     #: () -> Integer
     def leader_epoch = last&.leader_epoch || -1
 
     # When the first message was produced, in milliseconds since 1970; -1: unknown. (A native batch builds no messages
     # for it.)
+    #   messages.timestamp_ms # => 1795471260000
     #: () -> Integer
     def timestamp_ms = first&.timestamp_ms || -1
     # When the first message came to this process, in milliseconds since 1970; -1: unknown.
+    #   messages.received_ms # => 1795471260042
     #: () -> Integer
     def received_ms = first&.received_ms || -1
 

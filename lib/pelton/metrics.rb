@@ -34,6 +34,7 @@ module Pelton
     end
 
     # Stops counting.
+    #   metrics.close
     #: () -> void
     def close
       @app.unsubscribe(@counts)

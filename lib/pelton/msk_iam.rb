@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 module Pelton
-  # Named before its parts are loaded: otherwise the autoload of pelton.rb would load this file again.
-  class MskIam # rubocop:disable Lint/EmptyClass
+  class MskIam
+    # Named before its parts are loaded: otherwise the autoload of pelton.rb would load this file again.
   end
 end
 

@@ -36,7 +36,7 @@ module Pelton
   end
 
   # A MessagePack value of an extension type that nothing decodes: a Struct, which the native extension makes.
-  class ExtensionValue # rubocop:disable Lint/EmptyClass
+  class ExtensionValue
     # @!method type
     #   The number of the extension type, from -128 to 127.
     #     value.type # => 1

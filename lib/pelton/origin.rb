@@ -43,7 +43,7 @@ module Pelton
     attr_reader(*FIELDS)
 
     class << self
-      # Reads the headers of a message; nil: Pelton did not copy it.
+      # For Pelton: reads the headers of a message; nil: Pelton did not copy it.
       #: (Message) -> Origin?
       def of(message)
         headers = message.raw_headers # builds a Hash at each call
@@ -102,8 +102,8 @@ module Pelton
       freeze
     end
 
-    # The first place of a message that was sent back to its topic, from the dead letters; nil: it is not known. The
-    # timestamp is the message's own, because Kafka deletes by age.
+    # For Pelton: the first place of a message that was sent back to its topic, from the dead letters; nil: it is not
+    # known. The timestamp is the message's own, because Kafka deletes by age.
     #: (Message) -> Origin?
     def replayed(message)
       return if topic != message.topic || payload_omitted
@@ -129,7 +129,7 @@ module Pelton
     #: () -> Origin
     def without_backtrace = with(backtrace: nil)
 
-    # The headers for a copy: the message's own, with these instead of older ones.
+    # For Pelton: the headers for a copy: the message's own, with these instead of older ones.
     #: (Hash[String, untyped]) -> Hash[String, untyped]
     def headers(others)
       ours = HEADERS.to_h { |field, name| [name, value(public_send(field))] }

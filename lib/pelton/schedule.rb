@@ -54,7 +54,7 @@ module Pelton
     #: (?limit: Integer?, ?topic: String?) -> Array[ScheduledMessage]
     def list(limit: nil, topic: nil)
       found = topic ? select { |entry| entry.topic == topic } : to_a
-      found.sort_by! { |entry| [entry.at_ms, entry.topic_partition, entry.offset] }
+      found.sort_by! { |entry| [entry.at_ms, entry.schedule_partition, entry.offset] }
       limit ? found.first(limit) : found
     end
 
@@ -72,7 +72,7 @@ module Pelton
       entry = find(id) or return false
       raise InvalidMessageError.new(:id, id, ONCE) if entry.recurring
 
-      @producer.produce_copy(topic: @topic, partition: entry.topic_partition, key: entry.id, payload: nil)
+      @producer.produce_copy(topic: @topic, partition: entry.schedule_partition, key: entry.id, payload: nil)
       true
     end
 

@@ -1,5 +1,11 @@
 # frozen_string_literal: true
 
+module Pelton
+  class Topics
+    # Named before its parts are loaded: otherwise its autoload would load this file again.
+  end
+end
+
 require_relative "errors"
 require_relative "topics/clusters"
 require_relative "topics/declaration"
@@ -46,11 +52,11 @@ module Pelton
       self
     end
 
-    # Adds one declaration; called by the words.
+    # For Pelton: adds one declaration; called by the words.
     #: (Declaration) -> void
     def add(declaration) = @declared << declaration
 
-    # Sets what all retry topics or all dead-letter topics have; called by the words. kind: :retry_topics or
+    # For Pelton: sets what all retry topics or all dead-letter topics have; called by the words. kind: :retry_topics or
     # :dead_letters.
     #: (Symbol, Hash[Symbol, untyped]) -> void
     def derive(kind, options)
@@ -73,8 +79,8 @@ module Pelton
       Plan.of(clusters, only: only, allow_delete: allow_delete, timeout: timeout) { |kafka| admin(kafka) }
     end
 
-    # The clusters of the app with their declarations. groups: those that a server consumes; nil means all. Raises
-    # ConfigError.
+    # For Pelton: the clusters of the app with their declarations. groups: those that a server consumes; nil means all.
+    # Raises ConfigError.
     #: (?Array[Routing::Group]?) -> Array[Cluster]
     def clusters(groups = nil)
       groups ||= @routing.empty? ? [] : @routing.groups(@config)
@@ -82,6 +88,7 @@ module Pelton
     end
 
     # An admin client of the cluster with these options. The caller closes it.
+    #   Pelton.topics.admin({})
     #: (Hash[String, untyped]) -> Admin
     def admin(kafka) = Admin.new(@config, bus: @bus, native: @native, kafka: kafka)
 

@@ -113,10 +113,12 @@ module Pelton
 
     # Sends what is recorded, for up to `timeout` seconds, and ends the thread. The end of the process does that, too.
     # Returns false if spans were dropped.
+    #   tracing.close
     #: (?timeout: Numeric) -> bool
     def close(timeout: 10) = @queue ? @queue.close(timeout) : true
 
     # Number of spans that were dropped in this process, because the collector was away or too slow.
+    #   tracing.dropped # => 0
     #: () -> Integer
     def dropped = @queue ? @queue.dropped : 0
 

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 module Pelton
-  # Named before its parts are loaded: otherwise the autoload of pelton.rb would load this file again.
-  class Web # rubocop:disable Lint/EmptyClass
+  class Web
+    # Named before its parts are loaded: otherwise the autoload of pelton.rb would load this file again.
   end
 end
 
@@ -79,6 +79,7 @@ module Pelton
     end
 
     # The app whose cluster it shows.
+    #   web.app.config.client_id # => "pelton"
     #: () -> App
     def app = @app || Pelton.app
 
@@ -109,6 +110,7 @@ module Pelton
     attr_reader :actions
 
     # Answers a request, as Rack defines it. Its errors become a page with status 500 and the event error.occurred.
+    #   web.call(env) # => [200, { "content-type" => "text/html; charset=utf-8", … }, ["<!doctype html>…"]]
     #: (Hash[String, untyped]) -> [Integer, Hash[String, String], Array[String]]
     def call(env)
       request = Request.new(env)
@@ -117,6 +119,7 @@ module Pelton
     end
 
     # Ends its threads. The app's clients stay open. From any thread, any number of times.
+    #   at_exit { web.close }
     #: () -> void
     def close
       @actions.close

@@ -7,12 +7,12 @@ require "open3"
 class LoadingTest < Minitest::Test
   LIB = File.expand_path("../../lib", __dir__)
   # {"Pelton::" => file}
-  LATER = { "Admin" => "admin", "Avro" => "avro", "Background" => "background",
+  LATER = { "Admin" => "admin", "Avro" => "avro", "Background" => "background", "DeadLetters" => "dead_letters",
             "EmbeddedCluster" => "embedded_cluster", "Iterator" => "iterator", "Liveness" => "liveness",
             "MissingTopics" => "server/missing_topics", "MskIam" => "msk_iam",
             "Parallel" => "decoding/parallel/parallel", "ProducerPool" => "producer_pool",
             "RactorPool" => "ractor_pool", "Registry" => "registry", "Server" => "server/server",
-            "Subscription" => "subscription", "Web" => "web" }.freeze
+            "Subscription" => "subscription", "Topics" => "topics", "Web" => "web" }.freeze
 
   def test_requiring_pelton_loads_neither_a_server_nor_uri_nor_socket
     features = lines('require "pelton"; puts $LOADED_FEATURES')

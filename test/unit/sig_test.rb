@@ -31,6 +31,16 @@ class SigTest < Minitest::Test
     assert_empty bare.map(&:first), "a comment is missing above"
   end
 
+  # What Pelton calls itself ("For Pelton: …"), what another docstring says ("See …") and subscriptions need no example.
+  def test_docstrings_of_public_methods_show_a_call
+    bare = @signatures.typed.reject do |_, _, method|
+      comment = comment(method)
+      comment.empty? || method.name.start_with?("on_") || comment.first.match?(/# (?:For|See) /) ||
+        comment.any?(/\A\s*#   +\S/)
+    end
+    assert_empty bare.map(&:first), "an example such as `#   producer.close` is missing above"
+  end
+
   # Methods of the extension have no Ruby text but their `#: def` line; YARD reads the `@!method` above it.
   def test_every_native_method_has_a_docstring
     named = Dir.glob("#{ROOT}/lib/**/*.rb").flat_map { |path| File.read(path).scan(/^(.*)\n(.*)\n *#: def (\S+):/) }
@@ -75,8 +85,18 @@ class SigTest < Minitest::Test
     return true if !file&.start_with?(ROOT) || method.name == :initialize || method.super_method
 
     lines = File.readlines(file, chomp: true).first(line)
-    comment = lines[0..-2].reverse.take_while { |text| text.match?(/\A\s*#/) }
-    !lines.last.match?(/\bdef /) || comment.any? { |text| text.match?(/\A\s*# (?!rubocop:)/) }
+    !lines.last.match?(/\bdef /) || comment(method).any?
+  end
+
+  # The lines of text above a method of ours: ["  # Closes it.", "  #   producer.close"]
+  def comment(method)
+    file, line = method.source_location
+    return [] if !file&.start_with?(ROOT) || method.name == :initialize || method.super_method
+
+    lines = File.readlines(file, chomp: true).first(line)
+    return [] unless lines.last.match?(/\bdef /)
+
+    lines[0..-2].reverse.take_while { |text| text.match?(/\A\s*#/) }.grep(/\A\s*# (?!rubocop:)/).reverse
   end
 
   # "() { (Message) -> void } -> self | () -> Enumerator[Message, self]" is two.

@@ -45,9 +45,11 @@ module Pelton
       #: () -> String
       def topic = @message.topic
       # Its partition in the dead-letter topic.
+      #   letter.partition # => 0
       #: () -> Integer
       def partition = @message.partition
       # Its offset in the dead-letter topic.
+      #   letter.offset # => 42
       #: () -> Integer
       def offset = @message.offset
 

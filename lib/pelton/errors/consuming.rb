@@ -85,7 +85,7 @@ module Pelton
             "gets the message. Simplify the pattern, or use a `filter`")
     end
 
-    # The same error with the message's topic, partition and offset.
+    # For Pelton: the same error with the message's topic, partition and offset.
     #: (Message) -> PatternTimeout
     def of(message) = self.class.new(@pattern, @bytes, message)
   end

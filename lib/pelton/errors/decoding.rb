@@ -32,7 +32,7 @@ module Pelton
       super("#{source}: #{attribute} cannot be decoded#{": #{@reason}" if reason}#{where}")
     end
 
-    # The error for a document that is wrong from this byte on (nil: unknown).
+    # For Pelton: the error for a document that is wrong from this byte on (nil: unknown).
     #: (String?, Integer?, Integer?, String, String, Integer?) -> DecodeError
     def self.at(topic, partition, offset, reason, document, position)
       start = [(position || 0) - AROUND, 0].max
@@ -42,11 +42,12 @@ module Pelton
 
     # Up to 80 bytes around the wrong byte, with control characters escaped, or the message of a deserializer's error;
     # nil: there is none. It may be private: do not log it by default.
+    #   error.excerpt # => "{\"id\":7,}"
     #: () -> String?
     def excerpt = @excerpt && Printable.line(@excerpt)
 
-    # The same error with the message's topic, partition and offset, if it has none yet (and if its class has no
-    # constructor of its own).
+    # For Pelton: the same error with the message's topic, partition and offset, if it has none yet (and if its class
+    # has no constructor of its own).
     #: (String, Integer, Integer, Symbol) -> DecodeError
     def of(topic, partition, offset, attribute)
       return self if self.topic || self.class.instance_method(:initialize).owner != DecodeError
@@ -54,7 +55,8 @@ module Pelton
       self.class.new(topic, partition, offset, @reason, attribute, **position_details)
     end
 
-    # A copy for the next read, which does not decode again. Without the cause, whose text may be the whole document.
+    # For Pelton: a copy for the next read, which does not decode again. Without the cause, whose text may be the whole
+    # document.
     #: () -> DecodeError
     def again = self.class.new(topic, partition, offset, @reason, attribute, **position_details)
 

@@ -40,35 +40,43 @@ module Pelton
     end
 
     # true: this client cannot be used any more; close it and open another one.
+    #   error.fatal? # => true
     #: () -> bool
     def fatal? = @fatal
 
     # true: the same call may succeed when you repeat it.
+    #   error.retriable? # => true
     #: () -> bool
     def retriable? = @retriable
 
     # true: the transaction failed and must be aborted; the next one may succeed.
+    #   error.abortable? # => true
     #: () -> bool
     def abortable? = @abortable
 
     # true: another producer with the same transactional.id took over.
+    #   error.fenced? # => true
     #: () -> bool
     def fenced? = FENCED.include?(@code)
 
     # true: another client took over: a producer with the same transactional.id, or a group member with the
     # same group.instance.id.
+    #   error.taken_over? # => true
     #: () -> bool
     def taken_over? = fenced? || @code == MEMBER_FENCED
 
     # true: a new client would fail in the same way.
+    #   error.permanent? # => true
     #: () -> bool
     def permanent? = PERMANENT.include?(@code)
 
     # true: the message was dropped with its transaction, or by a close.
+    #   error.purged? # => true
     #: () -> bool
     def purged? = PURGED.include?(@code)
 
     # true: Kafka never accepts this message, however often it is sent.
+    #   error.message_refused? # => true
     #: () -> bool
     def message_refused? = REFUSALS.include?(@name)
 
@@ -79,10 +87,12 @@ module Pelton
     end
 
     # true: a commit was refused because another member has the partition.
+    #   error.assignment_lost? # => true
     #: () -> bool
     def assignment_lost? = ASSIGNMENT_LOST.include?(@code)
 
     # true: a commit had nothing new to store.
+    #   error.nothing_to_commit? # => true
     #: () -> bool
     def nothing_to_commit? = @code == NOTHING_TO_COMMIT
 

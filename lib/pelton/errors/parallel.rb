@@ -8,8 +8,8 @@ module Pelton
   class WorkError < Error
     attr_reader :error_class
 
-    # Class name, message and backtrace of an exception, whatever its own methods do. In UTF-8, because other encodings
-    # may not be joined.
+    # For Pelton: class name, message and backtrace of an exception, whatever its own methods do. In UTF-8, because
+    # other encodings may not be joined.
     #: (Exception) -> [String, String, Array[String]]
     def self.facts(error)
       name = Module.instance_method(:to_s).bind_call(error.class)

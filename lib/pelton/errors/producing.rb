@@ -74,7 +74,7 @@ module Pelton
             "#{hint}")
     end
 
-    # The same error for the message at this index of a batch; for a single message, pass nil.
+    # For Pelton: the same error for the message at this index of a batch; for a single message, pass nil.
     #: (Integer?) -> InvalidMessageError
     def at(index) = self.class.new(@key, @value, @expected, index)
 

@@ -10,6 +10,7 @@ module Pelton
     undef_method :again
 
     # true: the registry has no such schema; false: it did not answer.
+    #   error.missing? # => false
     #: () -> bool
     def missing? = cause.is_a?(RegistryError) && cause.missing?
   end
@@ -47,6 +48,7 @@ module Pelton
     end
 
     # true: the registry answered that it does not exist. (It may exist later.)
+    #   error.missing? # => true
     #: () -> bool
     def missing? = status == 404
   end

@@ -28,7 +28,7 @@ module Pelton
       private_constant :OPEN, :LOCK, :LAST_EVENTS, :NEVER
 
       class << self
-        # The producer has a client now, or something in its buffer.
+        # For Pelton: the producer has a client now, or something in its buffer.
         #: (Producer) -> void
         def watch(producer)
           locked do
@@ -38,7 +38,7 @@ module Pelton
           end
         end
 
-        # At load, and again with a client that opens later.
+        # For Pelton: at load, and again with a client that opens later.
         #: () -> void
         def register
           @registered = true

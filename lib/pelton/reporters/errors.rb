@@ -28,6 +28,7 @@ module Pelton
       end
 
       # Reports one failure. context: the values of error.occurred without the error.
+      #   errors.call(error, { source: "consumer", topic: "orders" })
       #: (Exception, Hash[Symbol, untyped]) -> void
       def call(error, context) = send(@tracker, error, context)
 

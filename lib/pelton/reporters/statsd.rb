@@ -96,6 +96,7 @@ module Pelton
       end
 
       # Closes the socket. A later event opens it again.
+      #   statsd.close
       #: () -> void
       def close = @lock.synchronize { drop_socket }
 

@@ -43,7 +43,7 @@ module Pelton
       self
     end
 
-    # Adds one topic; called by the DSL. Raises ConfigError if the group has this topic already.
+    # For Pelton: adds one topic; called by the DSL. Raises ConfigError if the group has this topic already.
     #: (String?, Topic) -> void
     def add(group, topic)
       topics = (@topics[group] ||= {})
@@ -53,7 +53,8 @@ module Pelton
       topics[topic.name] = topic
     end
 
-    # Sets librdkafka's options of a group; called by the DSL. A second block of the same group may leave them out.
+    # For Pelton: sets librdkafka's options of a group; called by the DSL. A second block of the same group may leave
+    # them out.
     #: (String, Hash[String | Symbol, untyped]) -> void
     def add_options(group, options)
       scope = "group #{group}: kafka"
@@ -69,7 +70,7 @@ module Pelton
       @options[group] = options
     end
 
-    # Adds a recurring message; called by the DSL. Raises ConfigError for a name that it has already.
+    # For Pelton: adds a recurring message; called by the DSL. Raises ConfigError for a name that it has already.
     #: (untyped) -> void
     def add_recurring(one)
       raise ConfigError.new("recurring", one.name, "is declared twice") if @recurring.key?(one.name)
@@ -83,6 +84,7 @@ module Pelton
     def recurring = @recurring.values
 
     # true: no topic was declared.
+    #   app.routing.empty? # => false
     #: () -> bool
     def empty? = @topics.empty?
 

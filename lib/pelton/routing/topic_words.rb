@@ -31,7 +31,7 @@ module Pelton
         @conditions = []
       end
 
-      # The settings of the block: {retries: 5}. Raises ConfigError for an incomplete `where`.
+      # For Pelton: the settings of the block: {retries: 5}. Raises ConfigError for an incomplete `where`.
       #: () -> Hash[Symbol, untyped]
       def settings
         return @settings if @conditions.empty?

@@ -109,6 +109,7 @@ module Pelton
     end
 
     # true: the event has a subscriber, so its payload is worth building.
+    #   bus.wanted?("consumer.consumed") # => false
     #: (String) -> bool
     def wanted?(name) = @listeners.key?(name)
 
@@ -117,7 +118,7 @@ module Pelton
     #: (calls: bool, call_events: bool)
     attr_reader :calls, :call_events
 
-    # true: a subscriber writes failures to a log; with a logger: to the same place as this logger.
+    # For Pelton: a subscriber writes failures to a log; with a logger: to the same place as this logger.
     #: (?untyped) -> bool
     def logs_failures?(logger = nil)
       @listeners.fetch("error.occurred", []).any? do |owner, _|
@@ -125,7 +126,7 @@ module Pelton
       end
     end
 
-    # true: the event has a subscriber. If not, a later subscription to it raises ConfigError with this reason.
+    # For Pelton: the event has a subscriber. If not, a later subscription to it raises ConfigError with this reason.
     #: (String, String) -> bool
     def decide(name, reason)
       @lock.synchronize do

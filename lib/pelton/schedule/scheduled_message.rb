@@ -50,7 +50,7 @@ module Pelton
       end
       private_class_method :due_at
 
-      # The entry of a record; nil: the record is none.
+      # For Pelton: the entry of a record; nil: the record is none.
       #: (Message) -> ScheduledMessage?
       def self.read(message)
         own, headers = message.raw_headers.partition { |name, _| name.start_with?(PREFIX) }.map(&:to_h)
@@ -105,7 +105,7 @@ module Pelton
           schedule_partition: @schedule_partition, moved: @moved, recurring: @recurring, last: @last }
       end
 
-      # A copy with some other values.
+      # For Pelton: a copy with some other values.
       #: (**untyped) -> ScheduledMessage
       def with(**changes) = ScheduledMessage.new(**to_h, **changes)
 

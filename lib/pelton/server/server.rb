@@ -74,15 +74,17 @@ module Pelton
 
     # What a shutdown did not finish, one String each; empty before the end. Jobs of a forced end, and finished messages
     # that will be processed again: "orders/3: 12 finished messages behind offset 41 will be repeated".
+    #   Pelton.server.unfinished_work # => []
     #: () -> Array[String]
     def unfinished_work = @lifecycle.unfinished_work
 
-    # The error that stopped the server; nil: there was none.
+    # For Pelton: the error that stopped the server; nil: there was none.
     #: () -> Exception?
     def failure = @lifecycle.failure
 
-    # Starts all threads and returns; App#start calls it. A stop that arrives during the start takes effect. Raises
-    # ConfigError if a subscription cannot be opened, after which nothing keeps running; ShutdownError at a second call.
+    # For Pelton: starts all threads and returns; App#start calls it. A stop that arrives during the start takes effect.
+    # Raises ConfigError if a subscription cannot be opened, after which nothing keeps running; ShutdownError at a
+    # second call.
     #: () -> self
     def start
       raise ShutdownError, "a server starts once, this one is #{status}" unless status == :created
@@ -110,6 +112,7 @@ module Pelton
     end
 
     # The number of worker threads. From any thread.
+    #   Pelton.server.concurrency # => 5
     #: () -> Integer
     def concurrency = @workers.size
 
@@ -126,10 +129,11 @@ module Pelton
 
     # Starts no new job; running jobs finish, the partitions stay, and rebalances go on. Returns at once; `status` is
     # :quieting, then :quiet. From any thread or trap.
+    #   Pelton.server.quiet
     #: (?reason: String) -> void
     def quiet(reason: "quiet") = @lifecycle.inbox << [:quiet, reason]
 
-    # Ends quiet. Returns at once. From any thread or trap.
+    # See App#resume.
     #: () -> void
     def resume = @lifecycle.inbox << [:resume]
 
@@ -156,6 +160,7 @@ module Pelton
     end
 
     # true: it was started and no stop has begun; also while it is quiet. From any thread.
+    #   Pelton.server.running? # => true
     #: () -> bool
     def running? = %i[running quieting quiet].include?(status)
 
@@ -184,7 +189,7 @@ module Pelton
     #: (?String?) -> Hash[String, Hash[Integer, Integer]]
     def generations(group = nil) = status == :stopped ? {} : @listeners.generations(group)
 
-    # Numbers of the process and of this server: see App#stats. From any thread.
+    # See App#stats. From any thread.
     #: () -> Hash[Symbol, untyped]
     def stats
       memory = MemoryBudget.stats(@config, Native.for(@native))
@@ -197,7 +202,7 @@ module Pelton
     #: () -> String
     def report = StateReport.text(self, @listeners, @jobs.counts)
 
-    # Starts a thread that ends after the consumers at a stop: see App#background.
+    # For Pelton: starts a thread that ends after the consumers at a stop: see App#background.
     #: (String, ?restart: bool) { (Background::Stop) -> void } -> Background
     def background(name, restart: false, &block) = @scope.start(name, restart: restart, &block)
 

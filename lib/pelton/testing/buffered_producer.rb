@@ -30,6 +30,7 @@ module Pelton
       def messages(topic = nil) = @log.messages(topic)
 
       # Returns the offsets that committed transactions marked: {subscription => {["orders", 0] => 43}}
+      #   producer.marks
       #: () -> Hash[untyped, Hash[[String, Integer], Integer]]
       def marks = @log.marks
 
@@ -66,6 +67,7 @@ module Pelton
       end
 
       # Ends `hold`: reports the deliveries that were held back.
+      #   producer.release
       #: () -> self
       def release
         @log.release

@@ -16,7 +16,7 @@ module Pelton
       FAILED = %i[group topic partition kind attempt error offset].freeze
       private_constant :EVENTS, :SENTENCES, :FAILED
 
-      # A check by its name.
+      # For Pelton: a check by its name.
       #: (Symbol, String?, **untyped) ?{ (untyped) -> boolish } -> Check
       def check_of(name, topic, **criteria, &block)
         case name

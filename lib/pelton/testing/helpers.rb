@@ -93,6 +93,7 @@ module Pelton
       end
 
       # Stops the consumers, as Pelton.stop: they get `shutdown`. The next `produce` or `consumer_for` starts new ones.
+      #   stop_consumers
       #: () -> void
       def stop_consumers = kafka.stop
 
@@ -143,6 +144,7 @@ module Pelton
 
       # From here on, an error that a consumer raises is raised by `produce`, `run_consumers` and `travel`, too.
       # Pelton::Testing.raise_errors = true does it for all tests.
+      #   raise_errors
       #: (?bool) -> void
       def raise_errors(raises = true)
         kafka.raises = raises
@@ -150,6 +152,7 @@ module Pelton
 
       # Uses a real Kafka or an embedded cluster in this test: from here on, clients are not in memory. Starting an
       # EmbeddedCluster in a test does it, too.
+      #   real_clients
       #: () -> void
       def real_clients
         kafka.real = true

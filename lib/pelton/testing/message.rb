@@ -16,7 +16,7 @@ module Pelton
       #: () -> Integer
       attr_reader :received_ms
 
-      # Makes one of a Hash with the keywords of produce_async.
+      # For Pelton: makes one of a Hash with the keywords of produce_async.
       #: (Hash[Symbol, untyped], Integer, Integer) -> Message
       def self.of(message, partition, offset)
         headers = (message[:headers] || {}).to_h { |name, value| [copy(name), copy(value)] }
@@ -65,7 +65,7 @@ module Pelton
       #: () -> untyped
       def payload = @raw_payload && Json.parse(@raw_payload, @topic, @partition, @offset)
 
-      # The same as `payload`, because no route has a deserializer here.
+      # For Pelton: the same as `payload`, because no route has a deserializer here.
       #: () -> untyped
       def decoded = payload
 
@@ -74,19 +74,21 @@ module Pelton
       #: (String | Integer, *(String | Integer)) -> untyped
       def dig(step, *steps) = [payload].dig(0, step, *steps)
 
-      # Always 0.
+      # For Pelton: always 0.
       #: () -> Integer
       def leader_epoch = 0
 
-      # Always true: native threads applied no `where` to it.
+      # For Pelton: always true: native threads applied no `where` to it.
       #: () -> bool
       def undecided? = true
 
       # true: the payload is nil.
+      #   message.tombstone? # => false
       #: () -> bool
       def tombstone? = @raw_payload.nil?
 
       # Bytes of the payload.
+      #   message.size # => 12
       #: () -> Integer
       def size = @raw_payload ? @raw_payload.bytesize : 0
     end

@@ -17,6 +17,7 @@ module Pelton
     Change = Struct.new(:cluster, :topic, :action, :setting, :from, :to, :default, :location, :warning, :refusal,
                         keyword_init: true) do
       # true: `apply` does not do it.
+      #   change.refused? # => false
       #: () -> bool
       def refused? = !refusal.nil?
 

@@ -66,6 +66,7 @@ module Pelton
       private_class_method :new
 
       # true: the clusters are as declared.
+      #   Pelton.topics.plan.empty? # => true
       #: () -> bool
       def empty? = @changes.empty?
 

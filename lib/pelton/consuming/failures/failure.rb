@@ -9,7 +9,7 @@ module Pelton
     #   id       "9f86d081884c7d65": the id of this failure, which its events and the message's copy have, too
     #: (Exception, Message, Integer, String) -> void
     Failure = Struct.new(:error, :message, :attempt, :id) do
-      # 16 random hexadecimal digits, also unique in forked children.
+      # For Pelton: 16 random hexadecimal digits, also unique in forked children.
       #: () -> String
       def self.next_id = Random.urandom(8).unpack1("H*").freeze
 
@@ -18,12 +18,14 @@ module Pelton
       def self.of(result) = new(result.error, result.messages.first, result.attempt, result.failure_id)
 
       # The message's topic.
+      #   failure.topic # => "orders"
       #: () -> String
       def topic = message.topic
       # The message's partition.
       #: () -> Integer
       def partition = message.partition
       # The message's offset.
+      #   failure.offset # => 42
       #: () -> Integer
       def offset = message.offset
     end

@@ -56,6 +56,7 @@ module Pelton
       def ahead? = false
 
       # Is its time over, whether it is finished or not?
+      #   future.late? # => false
       #: () -> bool
       def late? = !@deadline.nil? && Clock.now >= @deadline
 
