@@ -23,6 +23,11 @@ module Pelton
     # Facilities of librdkafka's logs about a broker. Up to syslog's level 3, librdkafka also reports them as errors.
     REPORTED_AS_ERROR = %w[FAIL ERROR].freeze
     ERROR_LEVEL = 3
+    # Requests that a broker did not answer: a line for each at level 6, then one that counts them at level 4.
+    UNANSWERED = "REQTMOUT"
+    WARNING_LEVEL = 4
+    # "[thrd:GroupCoordinator]: ", in front of a log's message.
+    THREAD = /\A\[thrd:[^\]]*\]: /
     CONNECTION = %i[_TRANSPORT _RESOLVE _ALL_BROKERS_DOWN _TIMED_OUT _SSL _AUTHENTICATION].freeze
     # "ssl://kafka-1:9093/bootstrap: Connect to … failed" → "kafka-1:9093", and so
     # "GroupCoordinator: kafka-1:9093: Connect to … failed"
@@ -32,7 +37,8 @@ module Pelton
     COORDINATOR_BUSY = /Failed to acquire .*(load in progress|concurrent operation).*: retrying\z/
     ALL_DOWN = [:all_down].freeze
     NEVER = { Object => :never }.freeze
-    private_constant :ALL_DOWN, :ERROR_LEVEL, :CONNECTION, :BROKER, :NEVER, :COORDINATOR_BUSY
+    private_constant :ALL_DOWN, :ERROR_LEVEL, :CONNECTION, :BROKER, :NEVER, :COORDINATOR_BUSY, :UNANSWERED,
+                     :WARNING_LEVEL, :THREAD
 
     # Events that always have the same severity. There may be thousands of them.
     ALIKE = %w[error.occurred message.delivery_failed message.skipped message.dead_lettered].freeze
@@ -91,7 +97,7 @@ module Pelton
     # Counts the event if its line is not to be written, and returns true. Then its text is not needed.
     #: (Events::Event) -> bool
     def counts?(event)
-      return false unless ALIKE.include?(event.name)
+      return counted_below?(event) unless ALIKE.include?(event.name)
 
       limit, key = kind(event)
       limit.nil? || locked { again?(key) }
@@ -138,10 +144,20 @@ module Pelton
       when "error.occurred" then kind_of_error(event)
       when "message.delivery_failed" then [:delivery, [:delivery, event[:topic], name(event[:error])]]
       when "kafka.log"
-        [:other, [:log, event[:facility]]] unless known_elsewhere?(event)
+        kind_of_log(event[:facility], event[:message]) unless known_elsewhere?(event)
       else
         [:other, [event.name, *event.payload.values_at(:client, :group, :topic)]]
       end
+    end
+
+    def kind_of_log(facility, message)
+      return [:other, [:log, facility]] unless facility == UNANSWERED || REPORTED_AS_ERROR.include?(facility)
+
+      [:connection, [:log, facility, message.sub(THREAD, "")[BROKER, 1]]]
+    end
+
+    def counted_below?(event)
+      event.name == "kafka.log" && event[:facility] == UNANSWERED && event[:level] > WARNING_LEVEL
     end
 
     def known_elsewhere?(event)
