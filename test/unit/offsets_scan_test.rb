@@ -66,6 +66,13 @@ class OffsetsScanTest < Minitest::Test
     assert_equal [nil, [41]], scan({ PLACE => 41...44 }, batch(0, 41), batch(0, 44))
   end
 
+  def test_a_partition_is_left_after_as_many_messages_as_are_wanted
+    ranges = { PLACE => 41...90, ["orders", 1] => 0...9 }
+    assert_equal [nil, [41, 45, 46, 0]], scan(ranges, batch(0, 41), batch(0, 45, 46), batch(0, 47), batch(1, 0),
+                                              [:eof, "orders", 1, 9], most: 2)
+    assert_equal [[PLACE], { PLACE => 47, ["orders", 1] => 9 }], [@reader.paused, @scan.reached]
+  end
+
   # Its last messages were deleted, or are markers.
   def test_a_log_that_ends_before_the_range_ends_it
     assert_equal [nil, [41]], scan({ PLACE => 41...50 }, batch(0, 41), [:eof, *PLACE, 43])

@@ -16,11 +16,13 @@ class WebMessagesTest < Minitest::Test
 
   # Stands for Offsets::Scan.
   Scan = Struct.new(:messages, :asked, :ended) do
-    def run(ranges, seconds:)
-      asked << [ranges, seconds]
+    def run(ranges, seconds:, most: nil)
+      asked << [ranges, seconds, most]
       messages.each { |one| yield one if ranges[[one.topic, one.partition]]&.cover?(one.offset) }
       ended
     end
+
+    def reached = {}
   end
 
   def setup
@@ -99,8 +101,43 @@ class WebMessagesTest < Minitest::Test
     wanted.each do |query, (condition, count)|
       get("/messages", topic: @topic, partition: 0, **query)
       assert_equal condition, [@scans.last.last[:where]].compact
-      assert_equal [{ [@topic, 0] => ((6000 - count)...6000) }, 5], @scan.asked.last
+      assert_equal [{ [@topic, 0] => ((6000 - count)...6000) }, 5], @scan.asked.last.first(2)
     end
+  end
+
+  # Of a compacted topic, and after transactions, 50 offsets may have no message at all.
+  def test_the_newest_messages_are_looked_for_further_back
+    send_all(*Array.new(3000) { { payload: "a" } })
+    @scan.messages.reject! { |one| one.offset > 40 }
+    assert_equal 41, places.size
+    assert_equal [2950, 2500, 0], (@scan.asked.map { |ranges,| ranges[[@topic, 0]].begin })
+  end
+
+  def test_from_an_offset_in_a_gap_the_messages_behind_it_come
+    send_all(*Array.new(300) { { payload: "a" } })
+    @scan.messages.reject! { |one| one.offset.between?(10, 200) }
+    assert_equal (201..250).to_a, places(offset: 10).map(&:last)
+    page = get("/messages", topic: @topic, offset: 10)
+    assert_match(/50 messages, oldest first\. 241 offsets were looked at\. /, page.text)
+    assert_includes page.body, "offset=251"
+  end
+
+  def test_a_filter_that_finds_nothing_leads_on_to_the_next_offsets
+    send_all(*Array.new(6000) { { payload: "a" } })
+    @scan.messages.clear
+    page = get("/messages", topic: @topic, offset: 100, key: "x")
+    assert_match(/0 messages, .* 5,000 offsets were looked at/, page.text)
+    assert_includes page.body, "offset=5100&amp;key=x"
+    refute_includes get("/messages", topic: @topic, offset: 5100, key: "x").text, "Next messages"
+  end
+
+  def test_a_long_key_and_long_headers_are_cut_in_the_list
+    send_all({ key: "k" * 10_000, payload: "a", headers: { "h" * 300 => "v" * 10_000 } })
+    body = get("/messages", topic: @topic).body
+    assert_includes body, "<code>#{"k" * 200}…</code>"
+    assert_includes body, "<code>#{"v" * 200}…</code>"
+    assert_operator body.bytesize, :<, 8_000
+    assert_includes get("/message", topic: @topic, partition: 0, offset: 0).body, "k" * 10_000
   end
 
   def test_messages_since_a_time_come_oldest_first_from_the_first_of_each_partition

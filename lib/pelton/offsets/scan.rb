@@ -22,6 +22,9 @@ module Pelton
       # {["orders", 0] => 59}: where the logs ended that were read to their end.
       #: () -> Hash[[String, Integer], Integer]
       attr_reader :ends
+      # {["orders", 0] => 50}: up to which offset it has looked.
+      #: () -> Hash[[String, Integer], Integer]
+      attr_reader :reached
 
       # where: a condition of Routing::Condition, for all topics. format: what these topics are decoded with, by the
       # names of Subscription's options. kafka: more options of librdkafka.
@@ -31,6 +34,7 @@ module Pelton
         @app = app
         @kafka = { **KAFKA, **kafka }
         @ends = {}
+        @reached = {}
         @where = where
         # Open during `keep`.
         @subscription = nil
@@ -38,13 +42,16 @@ module Pelton
         @bytes = 0
       end
 
-      # Yields the messages of these ranges for which the condition holds. Returns why it ended early (:time or :bytes),
-      # or nil. Raises KafkaError.
-      #: (Hash[[String, Integer], Range[Integer]], seconds: Numeric, ?bytes: Numeric) { (Message) -> void } -> Symbol?
-      def run(ranges, seconds:, bytes: Float::INFINITY, &block)
+      # Yields the messages of these ranges for which the condition holds. most: it leaves a partition after the batch
+      # with that many of them. Returns why it ended early (:time or :bytes), or nil. Raises KafkaError.
+      #: (Hash[[String, Integer], Range[Integer]], seconds: Numeric, ?bytes: Numeric, ?most: Numeric)
+      #:   { (Message) -> void } -> Symbol?
+      def run(ranges, seconds:, bytes: Float::INFINITY, most: Float::INFINITY, &block)
         left = ranges.reject { |_, range| range.size.zero? }
         return if left.empty?
 
+        @reached = left.transform_values(&:begin)
+        @wanted = Hash.new(most)
         keep { read(left, Clock.deadline(seconds), @bytes + bytes, &block) }
       end
 
@@ -84,16 +91,24 @@ module Pelton
         end
       end
 
-      def at_end(topic_partition, offset, left)
-        @ends[topic_partition] = offset
-        left.delete(topic_partition)
+      def at_end(pair, offset, left)
+        @ends[pair] = offset
+        range = left.delete(pair)
+        @reached[pair] = [offset, range.end].min if range
       end
 
       def add(batch, left)
-        range = left[batch.topic_partition]
+        pair = batch.topic_partition
         @bytes += batch.bytes
-        batch.each { |one| yield one if range.cover?(one.offset) && admitted?(one) } if range
-        finish(batch.topic_partition, left) if range && batch.last_offset + 1 >= range.end
+        range = left[pair] or return batch.release
+        batch.each do |one|
+          next unless range.cover?(one.offset) && admitted?(one)
+
+          @wanted[pair] -= 1
+          yield one
+        end
+        @reached[pair] = [batch.last_offset + 1, range.end].min
+        finish(pair, left) if @reached[pair] == range.end || @wanted[pair] <= 0
         batch.release
       end
 

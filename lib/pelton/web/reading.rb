@@ -12,12 +12,15 @@ module Pelton
     #   Reading.new(app, "orders").from(0, 42, 50).messages
     class Reading
       # messages: newest first, or from an offset or time on in their order. read: how many offsets were looked at.
-      # complete: false if the time was over before.
-      Found = Struct.new(:messages, :read, :complete)
+      # complete: false if the time was over before. following: the offset from which to go on; nil: there are no more.
+      Found = Struct.new(:messages, :read, :complete, :following)
       # Most offsets that a filter looks at, and seconds that it takes.
       SCAN = 5_000
       TIME = 5
-      private_constant :SCAN, :TIME
+      # Many offsets have no message: in a compacted topic, and after transactions. So it looks this many times further
+      # back for the newest messages, up to SCAN offsets.
+      FURTHER = 10
+      private_constant :SCAN, :TIME, :FURTHER
 
       # format: shows payloads, see CLI::MessageFormat.
       attr_reader :format
@@ -38,19 +41,21 @@ module Pelton
       def newest(limit, partition: nil, &changed_at)
         bounds = bounds(partition).reject { |_, range| range.size.zero? }
         bounds = bounds.max_by(limit) { |pair, _| changed_at.call(pair) }.to_h if bounds.size > limit
-        each = (most(limit) / [bounds.size, 1].max.to_f).ceil
-        found = read(bounds.transform_values { |range| [range.end - each, range.begin].max...range.end })
-        first_of(found, limit) { |one| [-one.timestamp_ms, one.partition, -one.offset] }
+        first_of(last_of(bounds, limit), limit) { |one| [-one.timestamp_ms, one.partition, -one.offset] }
       end
 
       # Messages of one partition from this offset on.
       #: (Integer, Integer, Integer) -> Found
       def from(partition, offset, limit)
-        found = read(bounds(partition).transform_values do |range|
-          first = offset.clamp(range.begin, range.end)
-          first...[first + most(limit), range.end].min
-        end)
-        first_of(found, limit, &:offset)
+        pair, range = bounds(partition).first
+        range = offset.clamp(range.begin, range.end)...range.end
+        found = read({ pair => first_scanned(range) }, limit)
+        more = found.messages.size >= limit
+        found = first_of(found, limit, &:offset)
+        after = more ? found.messages.last.offset + 1 : range.begin + found.read
+        found.following = after if after < range.end
+        found.read = after - range.begin
+        found
       end
 
       # Messages that are not older than this time.
@@ -58,7 +63,7 @@ module Pelton
       def since(time, limit, partition: nil)
         bounds = bounds(partition)
         begins = @app.admin.offsets(bounds.transform_values { time }, committed: false, timeout: TIME).compact
-        found = read(begins.to_h { |pair, first| [pair, first...[first + most(limit), bounds[pair].end].min] })
+        found = read(begins.to_h { |pair, first| [pair, first_scanned(first...bounds[pair].end)] }, limit)
         first_of(found, limit) { |one| [one.timestamp_ms, one.partition, one.offset] }
       end
 
@@ -69,7 +74,21 @@ module Pelton
         found
       end
 
-      def most(limit) = @where ? SCAN : limit
+      # Reads the ends of these ranges until it has enough messages, or has looked at all or SCAN offsets.
+      def last_of(bounds, limit)
+        there = bounds.each_value.sum(&:size)
+        count = @where ? SCAN : limit
+        loop do
+          each = (count / [bounds.size, 1].max.to_f).ceil
+          found = read(bounds.transform_values { |range| [range.end - each, range.begin].max...range.end })
+          return found if found.messages.size >= limit || !found.complete || found.read >= there || count >= SCAN
+
+          count = [count * FURTHER, SCAN].min
+        end
+      end
+
+      # What a filter looks at. Without one, the reading ends when it has enough messages.
+      def first_scanned(range) = @where ? range.begin...[range.begin + SCAN, range.end].min : range
 
       # {["orders", 0] => 3...59}
       def bounds(partition)
@@ -85,13 +104,15 @@ module Pelton
         @app.admin.topics(@topic, timeout: TIME).fetch(@topic).partitions.select(&:leader).map(&:number)
       end
 
-      def read(ranges)
+      # most: messages of each partition.
+      def read(ranges, most = Float::INFINITY)
         decode, deserializer, key_deserializer = @format.options.values_at(:decode, :deserializer, :key_deserializer)
         scan = Offsets::Scan.new(@app, [@topic], where: @where, format: { decode: decode, deserializers: deserializer,
                                                                           key_deserializers: key_deserializer })
         found = []
-        early = scan.run(ranges, seconds: TIME) { |one| found << one }
-        Found.new(found, ranges.each_value.sum(&:size), early.nil?)
+        early = scan.run(ranges, seconds: TIME, most: most) { |one| found << one }
+        looked = ranges.sum { |pair, range| scan.reached.fetch(pair, range.end) - range.begin }
+        Found.new(found, looked, early.nil?)
       end
     end
   end

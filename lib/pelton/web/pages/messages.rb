@@ -68,15 +68,15 @@ module Pelton
         end
 
         # From which offset the next page begins; nil: there is none.
-        def following
-          last = found.messages.last
-          last.offset + 1 if request[:offset] && last && found.messages.size == LIMIT
-        end
+        def following = found.following
+
+        # A key in the list.
+        def key_text(message) = cut(bytes_text(message.raw_key), SHORT)
 
         # The beginning of the payload, which unfolds into all of it and the headers.
         def unfolding(message)
           text = payload_text(message, @reading.format)
-          rows = header_rows(message.raw_headers)
+          rows = some(header_rows(message.raw_headers)).map { |row| row.map { |one| cut(one, SHORT) } }
           whole = cut(payload_text(message, @reading.format, pretty: true), LONG)
           parts = [tag(:summary, tag(:code, cut(text, SHORT))),
                    tag(:pre, whole, tabindex: 0),
