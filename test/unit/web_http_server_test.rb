@@ -137,6 +137,35 @@ class WebHttpServerTest < Minitest::Test
     [*idle, seventeenth].each(&:close)
   end
 
+  # Browsers open connections in advance, and somebody may send requests very slowly. 16 of them took all places.
+  def test_connections_that_send_no_request_keep_no_reader_out
+    idle = Array.new(40) { connect.tap { |socket| socket.write("GET / HTTP/1.1\r\n") } }
+    assert_match(/ 200 OK/, answer_to("GET / HTTP/1.1\r\n\r\n"))
+    assert_equal "", idle.first.read # it was cut off
+  ensure
+    idle.each(&:close)
+  end
+
+  def test_a_request_that_is_being_answered_keeps_its_place
+    gate = Thread::Queue.new
+    @answer = -> { gate.pop && [200, {}, ["late"]] }
+    busy = Array.new(16) { connect.tap { |socket| socket.write("GET / HTTP/1.1\r\n\r\n") } }
+    16.times { @envs.pop }
+    seventeenth = connect
+    seventeenth.write("GET / HTTP/1.1\r\n\r\n")
+    refute seventeenth.wait_readable(1.5)
+    17.times { gate << true }
+    [*busy, seventeenth].each { |socket| assert_match(/late\z/, socket.read) }
+  ensure
+    [*busy, seventeenth].compact.each(&:close)
+  end
+
+  # What a real dashboard answers to HEAD has the length of the page.
+  def test_the_length_that_the_app_gives_is_kept
+    @answer = [200, { "content-length" => "42" }, []]
+    assert_match(/\r\ncontent-length: 42\r\n\r\n\z/, answer_to("HEAD / HTTP/1.1\r\n\r\n"))
+  end
+
   def test_an_app_that_raises_is_reported_and_the_next_request_is_answered
     errors = Thread::Queue.new
     @bus.subscribe("error.occurred") { |event| errors << [event[:error].message, event[:source]] }

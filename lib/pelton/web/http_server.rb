@@ -24,6 +24,9 @@ module Pelton
                   500 => "Internal Server Error" }.freeze
       # Most connections at a time; further ones wait in the system's queue.
       CONNECTIONS = 16
+      # Then one whose request has not arrived within this many seconds is cut off. Browsers open some in advance, and
+      # others may be kept open to keep readers out.
+      IDLE = 1
       # Seconds in which a request must arrive, and an answer be taken.
       TIME = 10
       HEAD = 16_384
@@ -41,7 +44,10 @@ module Pelton
         @app = app
         @bus = bus
         @listening = TCPServer.new(bind, port)
-        @free = Thread::SizedQueue.new(CONNECTIONS)
+        @lock = Mutex.new
+        @left = ConditionVariable.new
+        # Under @lock. {socket => when it was accepted; nil: its request has arrived}, the oldest first.
+        @open = {}.compare_by_identity
         @thread = Threads.start("pelton.web", report: method(:report)) { serve }
       rescue SocketError, SystemCallError => e
         raise ConfigError.new("--bind, --port", "#{bind}:#{port}", "cannot listen on this address: #{e.message}")
@@ -68,7 +74,7 @@ module Pelton
         answering = {}
         loop do
           socket = accept or next
-          @free << socket
+          enter(socket)
           answering.select! { |thread, _| thread.alive? }
           thread = Threads.start("pelton.web.request", report: method(:report)) { handle(socket) }
           answering[thread] = socket
@@ -85,8 +91,28 @@ module Pelton
         Clock.wait(PAUSE)
       end
 
+      # Waits until fewer than CONNECTIONS are open.
+      def enter(socket)
+        @lock.synchronize do
+          while @open.size >= CONNECTIONS
+            cut_off_idle
+            @left.wait(@lock, IDLE)
+          end
+          @open[socket] = Clock.now
+        end
+      end
+
+      # Under @lock. Its thread then reads the end of the connection.
+      def cut_off_idle
+        socket, since = @open.find { |_, accepted| accepted }
+        socket.shutdown(Socket::SHUT_RD) if since && Clock.now - since >= IDLE
+      rescue SystemCallError, IOError
+        nil # it is closed already
+      end
+
       def handle(socket)
         env = request(socket, Clock.deadline(TIME))
+        @lock.synchronize { @open[socket] = nil }
         return refuse(socket, env) if env.is_a?(Integer)
 
         answer(socket, *@app.call(env))
@@ -94,7 +120,7 @@ module Pelton
         nil # the reader left
       ensure
         socket.close
-        @free.pop
+        @lock.synchronize { @open.delete(socket) && @left.signal }
       end
 
       # A close with unread bytes would reset the connection, and its sender would not see the answer.
