@@ -115,7 +115,9 @@ module Pelton
     def call(env)
       request = Request.new(env)
       status, headers, body = answer(request)
-      [status, { **HEADERS, **headers }, request.verb == "HEAD" ? [] : [body]]
+      return [status, { **HEADERS, **headers }, [body]] unless request.verb == "HEAD"
+
+      [status, { **HEADERS, **headers, "content-length" => body.bytesize.to_s }, []]
     end
 
     # Ends its threads. The app's clients stay open. From any thread, any number of times.

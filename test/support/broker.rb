@@ -28,13 +28,15 @@ class TestBroker
 
   class << self
     # Starts a broker and waits until it answers a metadata request. `port` 0: any free one. `owner`: the process whose
-    # end ends the broker too; nil: it lives until `stop`. `listeners`: more of them, {"TLS" => "SASL_SSL"}.
-    #: (?port: Integer, ?settings: Hash[String, String], ?listeners: Hash[String, String], ?owner: Integer?) -> TestBroker
-    def start(port: 0, settings: {}, listeners: {}, owner: Process.pid)
+    # end ends the broker too; nil: it lives until `stop`. `listeners`: more of them, {"TLS" => "SASL_SSL"}. warm:
+    # false does not wait until groups can be served, which may need more brokers; see TestCluster.
+    #: (?port: Integer, ?settings: Hash[String, String], ?listeners: Hash[String, String], ?owner: Integer?,
+    #:  ?warm: bool) -> TestBroker
+    def start(port: 0, settings: {}, listeners: {}, owner: Process.pid, warm: true)
       BrokerKit.prepare
       attempt = 0
       begin
-        new(port.zero? ? free_port : port).start(settings, listeners, owner)
+        new(port.zero? ? free_port : port).start(settings, listeners, owner, warm)
       rescue PortInUse # another process was faster, or took the controller's port
         raise if (attempt += 1) == ATTEMPTS || (port.nonzero? && taken?(port))
 
@@ -100,25 +102,29 @@ class TestBroker
     $?.success? ? output : raise(Failure, "#{name} failed:\n#{output}")
   end
 
+  # What other nodes of its cluster need to know: "1@127.0.0.1:23458".
+  #: () -> String
+  def voters = File.read(properties_file)[/^controller\.quorum\.voters=(.*)$/, 1]
+
   #: () -> String
   def log = File.exist?(log_file) ? File.read(log_file) : ""
 
   # Used by TestBroker.start.
-  def start(settings, listeners, owner)
+  def start(settings, listeners, owner, warm)
     claim_folder # if this fails, the folder belongs to another broker
     @more_ports = listeners.transform_values { self.class.free_port }
     more = listeners.to_h { |name, protocol| [name, [protocol, @more_ports.fetch(name)]] }
-    bring_up(BrokerKit.properties(port, self.class.free_port, data_folder, settings, more), owner)
+    bring_up(BrokerKit.properties(port, self.class.free_port, data_folder, settings, more), owner, warm)
     self
   end
 
-  def bring_up(properties, owner)
-    FileUtils.cp_r(BrokerKit.formatted, data_folder)
+  def bring_up(properties, owner, warm)
+    BrokerKit.make_data(data_folder, properties[/^node\.id=(.*)$/, 1])
     File.write(properties_file, properties)
     launch
     @watch = watch(owner) if owner
     wait_until_ready
-    warm_up
+    warm_up if warm
   rescue StandardError
     stop
     raise
@@ -187,6 +193,12 @@ class TestBroker
     @newest_topic = now
   end
 
+  # Otherwise the first group and the first transaction wait seconds for their internal topics.
+  #: () -> void
+  def warm_up
+    KafkaWire::COORDINATORS.each_key { |kind| within(START_TIMEOUT) { coordinator?(kind) } }
+  end
+
   private
 
   def pid_file = File.join(folder, "pid")
@@ -246,11 +258,6 @@ class TestBroker
       ready?
     end
     failed.("did not answer within #{START_TIMEOUT} s") unless done
-  end
-
-  # Otherwise the first group and the first transaction wait seconds for their internal topics.
-  def warm_up
-    KafkaWire::COORDINATORS.each_key { |kind| within(START_TIMEOUT) { coordinator?(kind) } }
   end
 
   def coordinator?(kind)

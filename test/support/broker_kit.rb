@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "fileutils"
+require "securerandom"
 
 # What a TestBroker needs before its first start, kept in a cache folder: Kafka's jars (by Maven, from
 # test/broker/pom.xml) and a freshly formatted data folder to copy. Takes about 15 s the first time, nothing afterwards.
@@ -97,12 +98,24 @@ module BrokerKit
     #: (Integer, Integer, String, Hash[String, String], ?Hash[String, [String, Integer]]) -> String
     def properties(port, controller_port, data, settings, more = {})
       listeners = { "PLAINTEXT" => ["PLAINTEXT", port], "CONTROLLER" => ["PLAINTEXT", controller_port], **more }
+      own = settings["process.roles"] == "broker" ? listeners.except("CONTROLLER") : listeners
       SETTINGS.merge(
-        "listeners" => listeners.map { |name, (_, its_port)| "#{name}://127.0.0.1:#{its_port}" }.join(","),
+        "listeners" => own.map { |name, (_, its_port)| "#{name}://127.0.0.1:#{its_port}" }.join(","),
         "listener.security.protocol.map" => listeners.map { |name, (protocol, _)| "#{name}:#{protocol}" }.join(","),
         "controller.quorum.voters" => "1@127.0.0.1:#{controller_port}",
         "log.dirs" => data
       ).merge(settings).map { |key, value| "#{key}=#{value}\n" }.join
+    end
+
+    # A new data folder: a copy of the formatted one, for the node with this number.
+    #: (String, String) -> void
+    def make_data(folder, node)
+      FileUtils.cp_r(formatted, folder)
+      return if node == SETTINGS.fetch("node.id")
+
+      file = File.join(folder, "meta.properties")
+      facts = File.read(file).sub(/^node\.id=.*$/, "node.id=#{node}")
+      File.write(file, facts.sub(/^directory\.id=.*$/, "directory.id=#{SecureRandom.urlsafe_base64(16)}"))
     end
 
     # The same for a broker with its own data.

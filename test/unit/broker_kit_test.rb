@@ -32,6 +32,14 @@ class BrokerKitTest < Minitest::Test
     ENV["XDG_CACHE_HOME"] = before
   end
 
+  # A cluster has one controller: only this node listens for others.
+  def test_a_broker_without_the_role_of_a_controller_does_not_listen_as_one
+    both, one = [{}, { "process.roles" => "broker", "node.id" => "2" }].map do |settings|
+      BrokerKit.properties(9092, 9093, "/data", settings)[/^listeners=(.*)$/, 1]
+    end
+    assert_equal ["PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093", "PLAINTEXT://127.0.0.1:9092"], [both, one]
+  end
+
   def with(heap)
     before = ENV.fetch("PELTON_BROKER_JVM", nil)
     ENV["PELTON_BROKER_JVM"] = heap

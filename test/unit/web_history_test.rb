@@ -24,6 +24,16 @@ class WebHistoryTest < Minitest::Test
     end
   end
 
+  def test_a_look_that_waits_for_kafka_says_for_how_long
+    seen = nil
+    history = nil
+    history = Pelton::Web::History.new { (seen = history.looking_for) && raise(Pelton::ClosedError, "x") }
+    assert_equal 0, history.looking_for
+    history.look
+    assert_operator seen, :>, 0
+    assert_equal 0, history.looking_for
+  end
+
   def test_a_series_keeps_an_hour
     one = series([0, 1], [1800, 2], [3601, 3])
     assert_equal [[1800.0, 2], [3601.0, 3]], one.points

@@ -190,6 +190,20 @@ class WebTest < Minitest::Test
     assert_match(/Lag 10 messages/, text)
   end
 
+  # For up to 45 s after a broker froze, pages showed old numbers and did not say so.
+  def test_a_page_says_that_a_look_at_the_cluster_takes_long
+    orders
+    refute_match(/takes long/, get("/").text)
+    asked = []
+    @answers[:config] = ->(*) { (asked << :config) && raise("asked") }
+    @web.history.stub(:looking_for, 6.2) do
+      assert_match(/Kafka takes long to answer: 6 s so far\. The page shows .*Lag 10 messages/m, get("/").text)
+      assert_match(/Not known while Kafka does not answer/, get("/topic", { name: "orders" }).text)
+    end
+    assert_empty asked
+    @web.history.stub(:looking_for, 4.9) { refute_match(/takes long/, get("/").text) }
+  end
+
   def test_a_page_that_fails_is_500_and_an_event
     orders
     @web.history.define_singleton_method(:series) { |*| raise ArgumentError, "secret" }
@@ -202,6 +216,8 @@ class WebTest < Minitest::Test
   def test_head_has_no_body_and_other_methods_are_refused
     orders
     assert_equal [200, ""], get("/", verb: "HEAD").to_a.values_at(0, 2)
+    page = get("/assets/live.js")
+    assert_equal page.body.bytesize.to_s, get("/assets/live.js", verb: "HEAD").headers["content-length"]
     assert_equal 405, get("/", verb: "DELETE").status
   end
 

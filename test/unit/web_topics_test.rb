@@ -89,6 +89,20 @@ class WebTopicsTest < Minitest::Test
     assert_nil reading.send(:size, nil, {})
   end
 
+  # The page waited 5 s for each of three questions, and then said that the app does not declare the topic.
+  def test_a_topic_asks_no_second_question_after_one_without_an_answer_and_says_what_is_not_known
+    orders
+    @web.history.latest
+    asked = []
+    %i[config offsets].each do |name|
+      @answers[name] = ->(*) { (asked << name) && raise(Pelton::KafkaError.new(-185, :_TIMED_OUT, "no answer")) }
+    end
+    text = get("/topic", { name: "orders" }).text
+    assert_equal 1, asked.size
+    assert_equal 2, text.scan("Not known: no answer").size # topics as code, settings
+    refute_match(/does not declare/, text)
+  end
+
   # Each question would wait for seconds.
   def test_without_kafka_pages_ask_nothing
     orders

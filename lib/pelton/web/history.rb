@@ -48,6 +48,10 @@ module Pelton
         end
       end
 
+      # For how many seconds the look that runs now has been waiting for Kafka; 0: none runs.
+      #: () -> Numeric
+      def looking_for = @lock.synchronize { @began ? Clock.now - @began : 0 }
+
       # The Series of these words; an empty one for what is unknown.
       #   [:produced]                   messages per second that all topics got; [:produced, "orders"] one topic
       #   [:consumed], [:lag]           of all groups; with a name, of one group
@@ -86,6 +90,7 @@ module Pelton
       # One look; the thread calls it.
       #: () -> void
       def look
+        @lock.synchronize { @began = Clock.now }
         found = Observation.take(@admin.call, timeout: TIMEOUT)
         found = without_markers(found) if @markers
         @lock.synchronize { remember(found) }
@@ -101,6 +106,8 @@ module Pelton
           @error = e
           @looked.broadcast
         end
+      ensure
+        @lock.synchronize { @began = nil }
       end
 
       # Ends the thread.
@@ -133,7 +140,8 @@ module Pelton
 
       def reset
         @pid = Process.pid
-        @thread = @stop = @observation = @error = nil
+        # began: when the look that runs began.
+        @thread = @stop = @observation = @error = @began = nil
         @asked_at = Clock.now
         @series = {}
         # {[["orders", 0], commit] => since when its message waits}, if that was before the first look.

@@ -21,7 +21,9 @@ module Pelton
 
       # Errors of a look at the cluster after which each further question would wait for seconds, and fail.
       AWAY = %i[_TRANSPORT _TIMED_OUT _ALL_BROKERS_DOWN].freeze
-      private_constant :AWAY
+      # Seconds that a look at the cluster takes before pages say so.
+      SLOW = 5
+      private_constant :AWAY, :SLOW
 
       # Most rows of a table.
       MOST = 200
@@ -37,6 +39,7 @@ module Pelton
         @web = web
         @request = request
         @now, @error = web.history.latest
+        @looking = web.history.looking_for
       end
 
       # The whole document. Raises NotFound.
@@ -61,6 +64,16 @@ module Pelton
       # yet read messages.
       def check_kafka
         raise error if error.is_a?(KafkaError) && AWAY.include?(error.name)
+      end
+
+      # Did the last look at the cluster fail, or does the present one take long? A further question would wait, too.
+      def away? = !error.nil? || slow?
+      def slow? = !now.nil? && @looking >= SLOW
+
+      def away_text
+        return "Kafka did not answer: #{error.message.delete_suffix(".")}." if error
+
+        "Kafka takes long to answer: #{seconds(@looking.floor)} so far."
       end
 
       # "DeadLetters" → view_dead_letters

@@ -1,4 +1,5 @@
-// Gets the page again every 5 seconds and puts its content in place of the old one. Without scripts, pages stand still.
+// Gets the page again every 5 seconds and puts its content in place of the old one. It says so when that fails, because
+// old numbers look like new ones. Without scripts, pages stand still.
 "use strict";
 (() => {
   const live = document.getElementById("live");
@@ -23,14 +24,24 @@
     live.querySelector("input:checked") !== null ||
     (live.contains(document.activeElement) && document.activeElement.matches("input, select, textarea"));
 
+  // Says above the content why it is old; nothing: it is not.
+  const lost = document.getElementById("lost");
+  const tell = (text) => {
+    if (lost.textContent !== text) lost.textContent = text;
+    lost.hidden = text === "";
+  };
+
   const refresh = async () => {
     if (busy()) return;
-    const response = await fetch(window.location.href, { credentials: "same-origin" });
-    if (!response.ok || busy()) return;
+    const options = { credentials: "same-origin", signal: AbortSignal.timeout(30000) };
+    const response = await fetch(window.location.href, options);
+    if (busy()) return;
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
-    const fresh = page.getElementById("live");
-    if (!fresh) return;
+    const fresh = response.ok && page.getElementById("live");
+    if (!fresh) return tell(`This page shows an older state: it was not renewed (status ${response.status}). Reload it.`);
 
+    tell("");
+    document.getElementById("notices").replaceChildren(...page.getElementById("notices").childNodes);
     const index = focused();
     const scrolled = [...live.querySelectorAll(".scroll")].map((one) => one.scrollLeft);
     const open = [...live.querySelectorAll("details[open]")].map((one) => one.id);
@@ -45,6 +56,7 @@
     document.querySelectorAll("nav .count").forEach((one, at) => one.replaceChildren(...counts[at].childNodes));
     document.getElementById("updated").replaceChildren(...page.getElementById("updated").childNodes);
   };
-  const again = () => refresh().catch(() => {}).finally(() => setTimeout(again, 5000));
+  const failed = () => tell("The dashboard does not answer. This page shows an older state, and tries again.");
+  const again = () => refresh().catch(failed).finally(() => setTimeout(again, 5000));
   setTimeout(again, 5000);
 })();

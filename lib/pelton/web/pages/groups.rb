@@ -88,7 +88,7 @@ module Pelton
 
         def stable_ends
           @stable_ends ||= begin
-            waiting = error ? [] : some(topic_partitions).select { |topic_partition| lags[topic_partition]&.positive? }
+            waiting = away? ? [] : some(topic_partitions).select { |topic_partition| lags[topic_partition]&.positive? }
             app.admin.offsets(waiting.to_h { |topic_partition| [topic_partition, :end] }, committed: true, timeout: 5)
           rescue KafkaError
             {}

@@ -95,11 +95,17 @@ module Pelton
 
         # What Kafka says, or `otherwise`. While it does not answer, nothing is asked, because each question would wait.
         def asking(otherwise)
-          error ? otherwise : yield
+          unanswered? ? otherwise : yield
         rescue KafkaError => e
           @failure = e
           otherwise
         end
+
+        # Did Kafka not answer a question of this page?
+        def unanswered? = away? || !@failure.nil?
+
+        # What a section says in its place.
+        def unknown = @failure ? "Not known: #{@failure.message}" : "Not known while Kafka does not answer."
       end
     end
   end
