@@ -2,11 +2,12 @@
 
 mod support;
 
+use pelton_core::partition::Limits;
 use pelton_core::rd::codes;
 use pelton_core::subscription::{Options, Subscription, SubscriptionEvent, Unconfirmed};
 use pelton_core::wait::{self, Outcome, Parker};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::*;
 
 const OFFSET_COMMIT: i16 = 8;
@@ -61,6 +62,40 @@ fn the_last_commit_is_repeated_while_a_rebalance_is_in_its_way() {
         assert_eq!((0, vec![]), close(&member, SECONDS), "{protocol} {code}");
         assert_eq!(BOTH[..], committed(&servers, "t"), "{protocol} {code}");
     }
+}
+
+#[test]
+fn the_last_commit_is_not_repeated_at_once() {
+    let cluster = cluster("t", 2);
+    let member = marked(&cluster.bootstrap_servers(), "t", &[]);
+    cluster.push_errors(OFFSET_COMMIT, &[codes::REBALANCE_IN_PROGRESS; 6]);
+    let began = Instant::now();
+    assert_eq!((0, vec![]), close(&member, SECONDS));
+    assert!(began.elapsed() >= Duration::from_millis(6 * 20), "{:?}", began.elapsed());
+}
+
+#[test]
+fn batches_of_a_closed_subscription_are_stale_and_none_is_handed_over() {
+    let cluster = cluster("t", 1);
+    let servers = cluster.bootstrap_servers();
+    let writer = producer(&servers, &[]);
+    produce_all(&writer, "t", 1, &vec![b"x".to_vec(); 500]);
+    close_producer(&writer);
+    let limits = Limits { messages: 100, prefetch: 2, ..Limits::default() };
+    let member = subscription(&servers, "g", Options { limits, ..Options::default() }, &SELDOM);
+    member.assign(&[("t", 0, 0)]).expect("assigned");
+    let batch = loop {
+        if let SubscriptionEvent::Batch(batch) = next(&member) {
+            break batch;
+        }
+    };
+    assert!(!batch.is_stale());
+    close_subscription(&member);
+    assert!(batch.is_stale());
+    batch.release(); // the partition would be read on
+    let batches =
+        std::iter::from_fn(|| member.mailbox().pop()).filter(|event| matches!(event, SubscriptionEvent::Batch(_)));
+    assert_eq!(0, batches.count());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Answers to the letter; that Ruby gives the same ones, test/native/where_test.rb asks.
 
-use super::{Check, Document, Filter, Literal, Needle, PathStep, Pattern, Subject, compare};
+use super::{Check, Document, Filter, Literal, Needle, Operand, PathStep, Pattern, Subject, compare};
 use crate::decode::Tree;
 use crate::view::{View, put};
 use std::cmp::Ordering::{Equal, Greater, Less};
@@ -39,6 +39,56 @@ fn integers_and_floats_compare_exactly() {
         (0, f64::NAN, None),
     ] {
         assert_eq!(compare(integer.into(), float), order, "{integer} and {float}");
+    }
+}
+
+#[test]
+fn each_literal_is_equal_to_its_own_kind_of_value_and_to_no_other() {
+    let values = ["null", "true", "false", "7", "-7", "2.5", "7.0", r#""7""#, r#""""#, "[]", "{}"];
+    let text = |text: &str| Literal::Text(text.into());
+    for (literal, equal) in [
+        (Literal::Null, vec!["null"]),
+        (Literal::Bool(true), vec!["true"]),
+        (Literal::Bool(false), vec!["false"]),
+        (Literal::Int(7), vec!["7", "7.0"]),
+        (Literal::Int(-7), vec!["-7"]),
+        (Literal::Float(7.0), vec!["7", "7.0"]),
+        (Literal::Float(2.5), vec!["2.5"]),
+        (text("7"), vec![r#""7""#]),
+        (text(""), vec![r#""""#]),
+    ] {
+        let filter = eq("a", literal);
+        let passed = |value: &&str| ask(&filter, Some(&format!(r#"{{"a":{value}}}"#))) == Some(true);
+        assert_eq!(equal, values.into_iter().filter(passed).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn numbers_above_64_bits_with_a_sign_compare_with_all_numbers() {
+    let above = Operand::Unsigned(u64::MAX);
+    assert_eq!(Literal::Int(i64::MAX).compare(above), Some(Greater));
+    assert_eq!(Literal::Float(-7.5).compare(above), Some(Greater));
+    assert_eq!(Literal::Float(1e300).compare(above), Some(Less));
+    assert_eq!(Literal::Text(b"7".to_vec()).compare(above), None);
+}
+
+#[test]
+fn values_are_above_or_below_literals_of_their_kind_only() {
+    let values = ["null", "true", "6", "8", "6.5", "7.5", r#""6""#, r#""8""#, "[]"];
+    let above = |literal| field("a", Check::Ordered(Greater, None, literal));
+    let up_to = |literal| field("a", Check::Ordered(Less, Some(Equal), literal));
+    let text = |text: &str| Literal::Text(text.into());
+    for (filter, expected) in [
+        (above(Literal::Int(7)), vec!["8", "7.5"]),
+        (above(Literal::Float(7.5)), vec!["8"]),
+        (up_to(Literal::Int(6)), vec!["6"]),
+        (up_to(Literal::Float(7.5)), vec!["6", "6.5", "7.5"]),
+        (above(text("7")), vec![r#""8""#]),
+        (up_to(text("6")), vec![r#""6""#]),
+        (above(Literal::Bool(false)), vec![]),
+    ] {
+        let passed = |value: &&str| ask(&filter, Some(&format!(r#"{{"a":{value}}}"#))) == Some(true);
+        assert_eq!(expected, values.into_iter().filter(passed).collect::<Vec<_>>());
     }
 }
 
