@@ -20,8 +20,10 @@ module Pelton
     # Seconds: how long messages are remembered, and how often older ones are deleted.
     TWO_WEEKS = 14 * 24 * 60 * 60
     HOUR = 60 * 60
+    # Seconds before a server deletes the first ones: random, because many servers may start together.
+    FIRST = 60.0..300.0
     OLDER_THAN = Settings::Setting.new(:older_than, :positive_seconds, TWO_WEEKS, "")
-    private_constant :THREAD, :TWO_WEEKS, :HOUR, :OLDER_THAN
+    private_constant :THREAD, :TWO_WEEKS, :HOUR, :FIRST, :OLDER_THAN
 
     autoload :Row, File.expand_path("inbox/row", __dir__)
 
@@ -48,13 +50,18 @@ module Pelton
     #: (?older_than: Numeric) -> Integer
     def self.prune(older_than: TWO_WEEKS) = Row.prune(OLDER_THAN.check(older_than))
 
-    # Prunes once an hour while the server runs. Call it once, for instance in config/pelton.rb. Raises ConfigError.
+    # Prunes one to five minutes after the server's start, and then once an hour while it runs. Call it once, for
+    # instance in config/pelton.rb. Raises ConfigError.
     #   Pelton::Inbox.prune_with_server(older_than: 7 * 24 * 60 * 60)
     #: (?app: App, ?older_than: Numeric) -> void
     def self.prune_with_server(app: Pelton.app, older_than: TWO_WEEKS)
       seconds = OLDER_THAN.check(older_than)
       app.background(THREAD, restart: true) do |stop|
-        Outbox::Connections.lend { Row.prune(seconds) } until stop.wait(HOUR)
+        pause = rand(FIRST)
+        until stop.wait(pause)
+          Outbox::Connections.lend { Row.prune(seconds) }
+          pause = HOUR
+        end
       end
     end
 

@@ -113,20 +113,36 @@ class InboxTest < Minitest::Test
     ids.each { |id| assert_match(%r{\Aorders/[a-z0-9]+\z}, id) }
   end
 
-  def test_a_server_forgets_old_messages_each_hour_until_it_stops
+  # The seconds that a server waits before each pruning, and how many rows there are then. It stops in the fourth wait.
+  def waits_of_a_server(older_than: 60)
     app = Object.new
-    started = nil
-    app.define_singleton_method(:background) { |*facts, **options, &work| started = [facts, options, work] }
-    Pelton::Inbox.prune_with_server(app: app, older_than: 60)
-    2.times { |offset| once(place(offset: offset)) }
-    row = Pelton::Inbox::Row
-    row.order(:id).first.update!(created_at: Time.now.utc - 61)
+    options = work = nil
+    app.define_singleton_method(:background) do |*, **given, &block|
+      options = given
+      work = block
+    end
+    Pelton::Inbox.prune_with_server(app: app, older_than: older_than)
+    assert_equal({ restart: true }, options)
     waits = []
     stop = Object.new
-    stop.define_singleton_method(:wait) { |seconds| (waits << [seconds, row.count]).size > 2 }
-    started.last.call(stop)
-    assert_equal [{ restart: true }, [3600] * 3], [started[1], waits.map(&:first)]
-    assert_equal [2, 1, 1], waits.map(&:last)
+    stop.define_singleton_method(:wait) { |seconds| (waits << [seconds, Pelton::Inbox::Row.count]).size > 3 }
+    work.call(stop)
+    waits
+  end
+
+  def test_a_server_forgets_old_messages_soon_after_its_start_and_each_hour_until_it_stops
+    2.times { |offset| once(place(offset: offset)) }
+    Pelton::Inbox::Row.order(:id).first.update!(created_at: Time.now.utc - 61)
+    waits = waits_of_a_server
+    assert_includes 60..300, waits[0][0]
+    assert_equal [3600] * 3, waits.drop(1).map(&:first)
+    assert_equal [2, 1, 1, 1], waits.map(&:last)
+  end
+
+  # So many servers that start together do not delete the same rows at once.
+  def test_servers_that_start_together_begin_to_forget_at_different_times
+    firsts = Array.new(5) { waits_of_a_server[0][0] }
+    assert_equal firsts, firsts.uniq
   end
 
   def test_a_block_is_needed

@@ -203,3 +203,14 @@ fn bytes<'a>(pointer: *const c_void, len: usize) -> Option<&'a [u8]> {
     // SAFETY: librdkafka's pointer and length, valid as long as the message that the caller's lifetime stands for.
     Some(unsafe { std::slice::from_raw_parts(pointer.cast(), len) })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // The pointer leads nowhere, so the test would crash.
+    #[test]
+    fn a_forked_child_does_not_give_its_parents_messages_back() {
+        drop(Fetched { raw: vec![std::ptr::dangling_mut()], origin: Origin::of_another_process() });
+    }
+}

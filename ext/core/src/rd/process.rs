@@ -46,6 +46,11 @@ impl Origin {
         Self(generation())
     }
 
+    #[cfg(test)]
+    pub fn of_another_process() -> Self {
+        Self(u64::MAX)
+    }
+
     /// Whether this is a forked child of the process that made the value.
     pub fn is_foreign(self) -> bool {
         self.0 != generation()
