@@ -7,7 +7,7 @@ require "support/rails_app"
 # Active Job in a real Rails app, with :pelton as its adapter: jobs with records, order per key, errors, changed code,
 # jobs for later, attributes that travel, recurring jobs, database transactions, and processes that are killed.
 
-exit 77 if RailsApp.missing && puts("skipped: #{RailsApp.missing}").nil?
+Scenario.needs(RailsApp.missing)
 
 JOBS = <<~RUBY
   class NoteJob < ApplicationJob

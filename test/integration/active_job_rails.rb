@@ -7,11 +7,11 @@ require "support/rails_app"
 # Rails' own tests of Active Job, with :pelton as the adapter: those of adapters on a real Kafka, and all others, for
 # which jobs are performed where they are enqueued. They come from Debian's source package of Rails.
 
-exit 77 if RailsApp.missing && puts("skipped: #{RailsApp.missing}").nil?
+Scenario.needs(RailsApp.missing)
 
 VERSION = Gem::Specification.find_by_name("activejob").version.segments.first(2).join(".")
 SOURCE, FETCHED = Open3.capture2(File.join(Scenario::ROOT, ".ci/rails_source"), VERSION)
-exit 77 if !FETCHED.success? && puts("skipped: no source of Rails #{VERSION}").nil?
+Scenario.needs(("no source of Rails #{VERSION}" unless FETCHED.success?))
 
 # The tests that skip themselves with another adapter than theirs, and why. Rails 7.2 does not define them then.
 EXCEPTIONS = {

@@ -6,7 +6,7 @@ require "support/rails_app"
 # The outbox of a real Rails app, as its developers would write it: the generator, one line in config/pelton.rb, a model
 # that writes its event in its own transaction, and `pelton server`, which relays. On SQLite.
 
-exit 77 if RailsApp.missing && puts("skipped: #{RailsApp.missing}").nil?
+Scenario.needs(RailsApp.missing)
 
 Scenario.run do
   name = topic(partitions: 1)

@@ -14,7 +14,7 @@ require "support/postgres"
 #
 # PELTON_KILLS is the number of kills; PELTON_SEED repeats the random choices.
 
-exit 77 if PostgresServer.missing && puts("skipped: #{PostgresServer.missing}").nil?
+Scenario.needs(PostgresServer.missing)
 
 KILLS = Integer(ENV["PELTON_KILLS"] || 10)
 

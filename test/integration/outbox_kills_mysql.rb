@@ -11,7 +11,7 @@ require "support/mariadb"
 #
 # PELTON_KILLS is the number of kills; PELTON_SEED repeats the random choices.
 
-exit 77 if MariadbServer.missing && puts("skipped: #{MariadbServer.missing}").nil?
+Scenario.needs(MariadbServer.missing)
 
 KILLS = Integer(ENV["PELTON_KILLS"] || 4)
 

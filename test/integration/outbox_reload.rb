@@ -8,8 +8,7 @@ require "support/postgres"
 # takes the connections of its pools from all threads that are outside of its executor. So the relay has none there: the
 # next message runs the changed code, and the same relay goes on.
 
-reason = RailsApp.missing("pg") || PostgresServer.missing
-exit 77 if reason && puts("skipped: #{reason}").nil?
+Scenario.needs(RailsApp.missing("pg"), PostgresServer.missing)
 
 Scenario.run do
   name = topic(partitions: 1)

@@ -10,7 +10,7 @@ require "support/scenario"
 # that: the parent produces before the fork, the children answer requests that produce, and all of it arrives once when
 # Passenger stops. A linger of a minute means that only the end of the processes can have sent them.
 
-exit 77 unless system("which", "passenger", out: File::NULL) || puts("skipped: no program passenger")
+Scenario.needs(("no program passenger" unless system("which", "passenger", out: File::NULL)))
 
 Scenario.run do
   name = topic(partitions: 1)

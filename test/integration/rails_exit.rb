@@ -9,8 +9,7 @@ require "support/postgres"
 # requests to Unicorn, which forks workers without a word of configuration. A linger of a minute means that only the end
 # of the process can have sent them. The database is PostgreSQL.
 
-reason = RailsApp.missing("pg") || PostgresServer.missing
-exit 77 if reason && puts("skipped: #{reason}").nil?
+Scenario.needs(RailsApp.missing("pg"), PostgresServer.missing)
 
 Scenario.run do
   name = topic(partitions: 1)

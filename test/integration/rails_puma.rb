@@ -7,7 +7,7 @@ require "support/rails_app"
 # `plugin :pelton` consumes inside of Puma, in single and in cluster mode, with and without preload_app!, and goes on in
 # the new workers of a phased restart. A request that produces loses nothing when Puma stops right after it.
 
-exit 77 if RailsApp.missing && puts("skipped: #{RailsApp.missing}").nil?
+Scenario.needs(RailsApp.missing)
 
 Scenario.run do
   name = topic(partitions: 2)

@@ -11,8 +11,7 @@ require "pelton/reporters/errors"
 begin
   require "sentry-ruby"
 rescue LoadError
-  puts "skipped: no Sentry (Debian: apt-get install ruby-sentry-ruby-core)"
-  exit 77
+  Scenario.needs("no Sentry (Debian: apt-get install ruby-sentry-ruby-core)")
 end
 
 Scenario.run do

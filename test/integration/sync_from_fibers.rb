@@ -8,8 +8,7 @@ require "support/scenario"
 begin
   require "async"
 rescue LoadError
-  puts "async is not there for Ruby #{RUBY_VERSION} (Debian has it for 3.1)"
-  exit 77
+  Scenario.needs("async is not there for Ruby #{RUBY_VERSION} (Debian has it for 3.1)")
 end
 
 Scenario.run do

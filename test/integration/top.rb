@@ -35,7 +35,7 @@ RUBY
 
 Scenario.run do
   missing = [*("tmux" unless system("command -v tmux >/dev/null")), *SshServer.missing]
-  exit 77 if missing.any? && puts("skipped: there is no #{missing.join(", no ")}").nil?
+  Scenario.needs(*missing.map { |name| "there is no #{name}" })
 
   folder = Dir.mktmpdir("pelton-top")
   at_exit { FileUtils.rm_rf(folder) }

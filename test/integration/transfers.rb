@@ -13,7 +13,7 @@ require "pelton/testing"
 #
 # PELTON_KILLS is the number of kills; PELTON_SEED repeats the random choices.
 
-exit 77 if PostgresServer.missing && puts("skipped: #{PostgresServer.missing}").nil?
+Scenario.needs(PostgresServer.missing)
 
 require_relative "../../examples/transfers"
 

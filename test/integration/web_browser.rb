@@ -12,8 +12,7 @@ require "pelton/web/http_server"
 #
 # once: the browser is the same for each Ruby
 
-missing = [Browser.missing, Axe.missing].compact
-exit 77 if missing.any? && puts("skipped: #{missing.join(", ")}").nil?
+Scenario.needs(Browser.missing, Axe.missing)
 
 # What moves when the script shows the button Pause: [] or HTML. It compares places, because a browser under load also
 # reports a shift if it paints a table before it has read all of it.

@@ -11,8 +11,7 @@ require "pelton/web/http_server"
 #
 # once: the browser is the same for each Ruby
 
-missing = [Browser.missing, Axe.missing].compact
-exit 77 if missing.any? && puts("skipped: #{missing.join(", ")}").nil?
+Scenario.needs(Browser.missing, Axe.missing)
 
 # Where everything is that does not depend on the width of a number.
 PLACES = <<~JAVASCRIPT

@@ -14,10 +14,7 @@ module Prometheus
   # Ends the program with 77 where it is not installed.
   def needed
     missing = TOOLS.reject { |tool| system("command -v #{tool} > /dev/null") }
-    return if missing.empty?
-
-    puts "skipped: no #{missing.join(" and ")} (Debian: apt-get install prometheus)"
-    exit 77
+    Scenario.needs(("no #{missing.join(" and ")} (Debian: apt-get install prometheus)" if missing.any?))
   end
 
   # The rest is for a Scenario that extends itself.

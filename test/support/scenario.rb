@@ -65,6 +65,16 @@ class Scenario
 
   def self.run(&block) = new.run(&block)
 
+  # Ends the program as skipped (77) if this machine lacks something. reasons: what it lacks and how to get it; nil:
+  # it is here.
+  #   Scenario.needs(Browser.missing, Axe.missing)
+  def self.needs(*reasons)
+    return if reasons.none?
+
+    puts "skipped: #{reasons.compact.join("; ")}"
+    exit 77
+  end
+
   def initialize
     @apps = []
     # Number of checked expectations. A scenario without one could not fail.
