@@ -34,8 +34,8 @@ class ArchitectureTest < Minitest::Test
   FOLDERS = 3
   ROLE_NOUNS = /(Manager|Handler|Helper|Util|Utils|Proxy|Builder|Conductor)\z/
 
-  # The named rooms: only here may Rust be unsafe.
-  UNSAFE_ROOMS = %w[ext/allocator/src/ ext/core/src/rd/ ext/core/src/decode/simd.rs ext/pelton/src/gvl.rs
+  # The named modules: only here may Rust be unsafe.
+  UNSAFE_MODULES = %w[ext/allocator/src/ ext/core/src/rd/ ext/core/src/decode/simd.rs ext/pelton/src/gvl.rs
                     ext/pelton/src/value.rs ext/pelton/src/value/].freeze
   # Where threads are parked until they are woken.
   PARKING = %w[ext/core/src/wait.rs ext/pelton/src/gvl.rs].freeze
@@ -57,7 +57,7 @@ class ArchitectureTest < Minitest::Test
     "ext/pelton/src/embedded_cluster.rs" => ["use std::sync::", "live: Mutex<Option<Arc<EmbeddedCluster>>>",
                                              "let live = Mutex::new(Some(Arc::new(cluster)))"]
   }.freeze
-  # `rd` is the lowest room of the core; of the others it may use only these.
+  # `rd` is the lowest module of the core; of the others it may use only these.
   RD_MAY_USE = %w[decode].freeze # the pool's fork generation
 
   # Written in pieces, for this file is looked at too.
@@ -217,22 +217,22 @@ class ArchitectureTest < Minitest::Test
     assert_none ruby + rust
   end
 
-  def test_unsafe_rust_stays_in_its_rooms
-    outside = RUST.reject { |path| path.start_with?(*UNSAFE_ROOMS) }
+  def test_unsafe_rust_stays_in_its_modules
+    outside = RUST.reject { |path| path.start_with?(*UNSAFE_MODULES) }
     assert_none(outside.flat_map do |path|
-      unsafe_lines(path).map { |line, _| "#{path}:#{line}: unsafe outside its rooms (UNSAFE_ROOMS)" }
+      unsafe_lines(path).map { |line, _| "#{path}:#{line}: unsafe outside its modules (UNSAFE_MODULES)" }
     end)
   end
 
-  def test_rust_crates_deny_unsafe_outside_its_rooms
+  def test_rust_crates_deny_unsafe_outside_its_modules
     crates = %w[ext/core/src/lib.rs ext/pelton/src/lib.rs]
     crates.each { |path| assert_includes read(path), "\n#![deny(unsafe_code)]\n", path }
     allowing = RUST.flat_map do |path|
       folder = path.delete_suffix(".rs").delete_suffix("/lib").delete_suffix("/mod")
       read(path).scan(/allow\(unsafe_code\)\]\s*(?:pub )?(?:mod (\w+);)?/).map { |mod,| [folder, *mod].join("/") }
     end
-    rooms = UNSAFE_ROOMS.map { |room| room.delete_suffix("/").delete_suffix(".rs") }.uniq
-    assert_equal rooms.sort, allowing.sort
+    named = UNSAFE_MODULES.map { |name| name.delete_suffix("/").delete_suffix(".rs") }.uniq
+    assert_equal named.sort, allowing.sort
   end
 
   def test_only_rd_names_librdkafkas_bindings
@@ -304,7 +304,7 @@ class ArchitectureTest < Minitest::Test
 
   def test_rd_uses_nothing_above_it
     upper = core_modules.fetch("rd", []) - RD_MAY_USE
-    assert_none upper.map { |name| "ext/core/src/rd uses crate::#{name}: rd is the lowest room" }
+    assert_none upper.map { |name| "ext/core/src/rd uses crate::#{name}: rd is the lowest module" }
   end
 
   def test_no_file_names_a_registry

@@ -121,7 +121,7 @@ module PoolContract
 
   def test_unused_pool_ends_its_workers_and_restarts_them_on_use
     before = Thread.list
-    @engine.hold.hold
+    @engine.retain.retain
     assert_equal numbers(100), @engine.dispatch(inputs(numbers(100)), decoder, timeout: 60).values
     @engine.release
     assert_equal numbers(100), @engine.dispatch(inputs(numbers(100)), decoder, timeout: 60).values
@@ -132,7 +132,7 @@ module PoolContract
   end
 
   def test_released_pool_finishes_running_work
-    future = @engine.hold.dispatch(last_at_the_gate, gated, timeout: 60)
+    future = @engine.retain.dispatch(last_at_the_gate, gated, timeout: 60)
     at_the_gate # a worker has the last part
     @engine.release
     open_gate

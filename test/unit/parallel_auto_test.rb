@@ -33,7 +33,7 @@ class ParallelAutoTest < Minitest::Test
 
   # A pool without workers.
   class Pool
-    def hold = self
+    def retain = self
     def release = nil
     def worth?(_) = true
   end
@@ -119,7 +119,7 @@ class ParallelAutoTest < Minitest::Test
   def test_auto_compares_engines_round_by_round
     auto({})
     costs = { inline: [1.0, 1.0, 9.0, 1.0, 1.0], ractor: [0.5, 0.5, 4.5, 9.0, 0.5] }
-    assert_equal({ inline: 1.0, ractor: 0.5 }, @auto.send(:shares, costs))
+    assert_equal({ inline: 1.0, ractor: 0.5 }, @auto.send(:ratios, costs))
   end
 
   # A pool that counts who is made.
@@ -231,7 +231,7 @@ class ParallelAutoTest < Minitest::Test
       @held = []
     end
 
-    def hold = tap { @held << 1 }
+    def retain = tap { @held << 1 }
     def release = @held << -1
   end
 

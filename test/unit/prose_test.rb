@@ -30,6 +30,15 @@ class ProseTest < Minitest::Test
     end
   end
 
+  # A rule in bold, then why, and what follows for the code.
+  def test_each_non_obvious_entry_has_a_rule_its_reason_and_its_consequence
+    entries = read("docs/internals/non-obvious.md").split(/^## /).drop(1).flat_map { |part| part.split(/^- /).drop(1) }
+    assert_operator entries.size, :>, 100
+    assert_empty entries.reject { |entry| entry.match?(/\A\*\*[^*]+\*\*[^*]*[.!:](?:\s|\z)/m) }, "no rule in bold"
+    bare = entries.reject { |entry| entry[/\A\*\*[^*]+\*\*(.*)/m, 1].split.size >= 10 }
+    assert_empty bare, "a reason or a consequence is missing"
+  end
+
   def test_readme_fits_on_its_screens
     assert_operator read("README.md").lines.size, :<=, README_LINES
   end

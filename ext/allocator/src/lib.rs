@@ -110,13 +110,13 @@ unsafe extern "C" fn __wrap_strndup(text: *const c_char, limit: size_t) -> *mut 
 /// Without a place for its result, libc's function allocates one that the caller frees.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn __wrap_realpath(path: *const c_char, resolved: *mut c_char) -> *mut c_char {
-    let mut place = [0 as c_char; libc::PATH_MAX as usize];
+    let mut buffer = [0 as c_char; libc::PATH_MAX as usize];
     // SAFETY: the contract of this function; the place is as long as libc requires.
     unsafe {
         if !resolved.is_null() {
             return __real_realpath(path, resolved);
         }
-        let found = __real_realpath(path, place.as_mut_ptr());
+        let found = __real_realpath(path, buffer.as_mut_ptr());
         if found.is_null() { found } else { __wrap_strdup(found) }
     }
 }

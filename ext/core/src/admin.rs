@@ -74,9 +74,9 @@ impl State {
 
     /// Retires the connections that `which` selects. Returns those without open requests, which the caller must end.
     fn retire(&mut self, which: impl Fn(&Connection) -> bool) -> Vec<Connection> {
-        for place in &mut self.open {
-            if place.as_ref().is_some_and(&which) {
-                self.retired.extend(place.take());
+        for slot in &mut self.open {
+            if slot.as_ref().is_some_and(&which) {
+                self.retired.extend(slot.take());
             }
         }
         self.unused()

@@ -29,12 +29,12 @@ pub mod linger;
 pub mod mailbox;
 pub mod metadata;
 pub mod partition;
-pub mod places;
 pub mod poller;
 pub mod producer;
 mod queue_waits;
 pub mod send_times;
 pub mod subscription;
+pub mod topic_partitions;
 mod view;
 pub mod wait;
 

@@ -49,11 +49,11 @@ impl<T> Mailbox<T> {
     /// places. A replacement does not count as another item. Returns false if the item was dropped.
     pub fn replace_bounded(&self, item: T, limit: usize, same: impl Fn(&T) -> bool) -> bool {
         let mut items = lock(&self.items);
-        let Some(place) = items.iter().take(limit).position(same) else {
+        let Some(index) = items.iter().take(limit).position(same) else {
             drop(items);
             return self.push_bounded(item, limit);
         };
-        let replaced = std::mem::replace(&mut items[place], item);
+        let replaced = std::mem::replace(&mut items[index], item);
         drop(items);
         drop(replaced); // without the lock, because it may be large
         true

@@ -22,18 +22,18 @@ impl<'a> View<'a> {
     }
 
     /// The start of each header: for `header`.
-    pub fn header_places(&self) -> Vec<usize> {
+    pub fn header_positions(&self) -> Vec<usize> {
         let mut rest = self.headers;
-        let place = || {
-            let place = self.headers.len() - rest.len();
-            next(&mut rest).map(|_| place)
+        let at = || {
+            let at = self.headers.len() - rest.len();
+            next(&mut rest).map(|_| at)
         };
-        std::iter::from_fn(place).collect()
+        std::iter::from_fn(at).collect()
     }
 
     /// The header that starts there.
-    pub fn header(&self, place: usize) -> Option<(&'a [u8], Option<&'a [u8]>)> {
-        next(&mut self.headers.get(place..)?)
+    pub fn header(&self, at: usize) -> Option<(&'a [u8], Option<&'a [u8]>)> {
+        next(&mut self.headers.get(at..)?)
     }
 }
 

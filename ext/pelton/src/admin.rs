@@ -7,7 +7,7 @@ use magnus::{Error, IntoValue, Module, Object, RArray, RHash, RModule, Ruby, Sym
 use magnus::{function, method};
 use pelton_core::admin::Admin;
 use pelton_core::error::{Error as CoreError, KafkaError};
-use pelton_core::rd::{Acl, Answer, Client, NewTopic, Places, Request, Resource};
+use pelton_core::rd::{Acl, Answer, Client, NewTopic, Request, Resource, TopicOffsets};
 use pelton_core::wait;
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,18 +101,18 @@ fn read(ruby: &Ruby, kind: &str, argument: Value) -> Result<Request, Error> {
         "delete_group" => Request::DeleteGroup(String::try_convert(argument)?),
         "group_offsets" => Request::GroupOffsets(String::try_convert(argument)?),
         "alter_group_offsets" => {
-            let (group, places, metadata) = <(String, Places, _)>::try_convert(argument)?;
-            Request::AlterGroupOffsets(group, places, Vec::try_convert(metadata)?)
+            let (group, offsets, metadata) = <(String, TopicOffsets, _)>::try_convert(argument)?;
+            Request::AlterGroupOffsets(group, offsets, Vec::try_convert(metadata)?)
         }
         "delete_group_offsets" => {
-            let (group, places) = <(String, Places)>::try_convert(argument)?;
-            Request::DeleteGroupOffsets(group, places)
+            let (group, offsets) = <(String, TopicOffsets)>::try_convert(argument)?;
+            Request::DeleteGroupOffsets(group, offsets)
         }
         "offsets" => {
-            let (places, committed) = <(Places, bool)>::try_convert(argument)?;
-            Request::ListOffsets(places, committed)
+            let (offsets, committed) = <(TopicOffsets, bool)>::try_convert(argument)?;
+            Request::ListOffsets(offsets, committed)
         }
-        "delete_records" => Request::DeleteRecords(Places::try_convert(argument)?),
+        "delete_records" => Request::DeleteRecords(TopicOffsets::try_convert(argument)?),
         "create_acl" => Request::CreateAcl(acl(argument)?),
         "acls" => Request::DescribeAcls(acl(argument)?),
         "delete_acls" => Request::DeleteAcls(acl(argument)?),

@@ -173,9 +173,9 @@ pub fn headers(ruby: &Ruby, headers: Value) -> Result<Option<Headers>, Error> {
 }
 
 /// `[[topic, partition], …]`, with an offset each where `offsets`.
-pub fn places(ruby: &Ruby, list: RArray, offsets: bool) -> Result<Vec<(String, i32, i64)>, Error> {
+pub fn topic_partitions(ruby: &Ruby, list: RArray, offsets: bool) -> Result<Vec<(String, i32, i64)>, Error> {
     let expected = if offsets { "[[topic, partition, offset], …]" } else { "[[topic, partition], …]" };
-    let mut places = Vec::with_capacity(value::length(list));
+    let mut topic_partitions = Vec::with_capacity(value::length(list));
     for index in 0..value::length(list) {
         let row = value::element(list, index);
         let invalid = || error::invalid(ruby, "partitions", row, expected);
@@ -186,18 +186,18 @@ pub fn places(ruby: &Ruby, list: RArray, offsets: bool) -> Result<Vec<(String, i
         let number = integer(1).and_then(|number| number.to_i32().ok()).filter(|number| *number >= 0);
         let number = number.ok_or_else(invalid)?;
         let offset = if offsets { integer(2).and_then(|offset| offset.to_i64().ok()).ok_or_else(invalid)? } else { 0 };
-        places.push((topic, number, offset));
+        topic_partitions.push((topic, number, offset));
     }
-    Ok(places)
+    Ok(topic_partitions)
 }
 
-/// Places as the core takes them.
-pub fn plain(places: &[(String, i32, i64)]) -> Vec<(&str, i32)> {
-    places.iter().map(|(topic, number, _)| (topic.as_str(), *number)).collect()
+/// Partitions as the core takes them.
+pub fn plain(topic_partitions: &[(String, i32, i64)]) -> Vec<(&str, i32)> {
+    topic_partitions.iter().map(|(topic, number, _)| (topic.as_str(), *number)).collect()
 }
 
-pub fn with_offsets(places: &[(String, i32, i64)]) -> Vec<(&str, i32, i64)> {
-    places.iter().map(|(topic, number, offset)| (topic.as_str(), *number, *offset)).collect()
+pub fn with_offsets(topic_partitions: &[(String, i32, i64)]) -> Vec<(&str, i32, i64)> {
+    topic_partitions.iter().map(|(topic, number, offset)| (topic.as_str(), *number, *offset)).collect()
 }
 
 /// Strings of an Array.

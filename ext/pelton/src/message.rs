@@ -149,12 +149,12 @@ fn raw_headers(ruby: &Ruby, this: Value) -> Result<RHash, Error> {
 }
 
 fn headers_of(ruby: &Ruby, message: &MessageRef) -> Result<RHash, Error> {
-    let places = view(ruby, message, |view| view.header_places())?;
-    if places.is_empty() {
+    let positions = view(ruby, message, |view| view.header_positions())?;
+    if positions.is_empty() {
         return Ok(ruby.get_inner(*NO_HEADERS.get().expect("set up at Init")));
     }
     let hash = ruby.hash_new();
-    for at in places {
+    for at in positions {
         let name = copy(ruby, message, StringEncoding::Text, |view| view.header(at).map(|(name, _)| name))?;
         let value = copy(ruby, message, StringEncoding::Text, |view| view.header(at).and_then(|(_, value)| value))?;
         match hash.get(name) {

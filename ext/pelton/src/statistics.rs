@@ -21,9 +21,9 @@ pub fn build(ruby: &Ruby, root: Node<'_>) -> Result<Value, Error> {
         }),
         b"brokers" => fields(ruby, node, |_, node| {
             fields(ruby, node, |name, node| match name {
-                b"toppars" => some(ruby, node, |place| {
-                    let dash = place.iter().rposition(|byte| *byte == b'-').unwrap_or_default();
-                    is_assigned(place.get(dash + 1..).unwrap_or_default(), &place[..dash])
+                b"toppars" => some(ruby, node, |key| {
+                    let dash = key.iter().rposition(|byte| *byte == b'-').unwrap_or_default();
+                    is_assigned(key.get(dash + 1..).unwrap_or_default(), &key[..dash])
                 }),
                 _ => plain(node),
             })

@@ -89,8 +89,8 @@ fn unsubscribe(ruby: &Ruby, this: Value) -> Result<(), Error> {
 }
 
 fn assign(ruby: &Ruby, this: Value, list: RArray) -> Result<(), Error> {
-    let places = convert::places(ruby, list, true)?;
-    call(ruby, this, Some(CALL), "assign", move |subscription| subscription.assign(&convert::with_offsets(&places)))
+    let pairs = convert::topic_partitions(ruby, list, true)?;
+    call(ruby, this, Some(CALL), "assign", move |subscription| subscription.assign(&convert::with_offsets(&pairs)))
 }
 
 fn poll(ruby: &Ruby, this: Value, timeout: Value) -> Result<Value, Error> {
@@ -215,10 +215,10 @@ fn all_committed(
     partitions: RArray,
     timeout: Value,
 ) -> Result<Vec<Option<Committed>>, Error> {
-    let places = convert::places(ruby, partitions, false)?;
+    let pairs = convert::topic_partitions(ruby, partitions, false)?;
     let timeout = convert::timeout(timeout)?;
     call(ruby, this, timeout, "committed", move |subscription| {
-        subscription.committed(&convert::plain(&places), timeout.unwrap_or(CALL))
+        subscription.committed(&convert::plain(&pairs), timeout.unwrap_or(CALL))
     })
 }
 
@@ -237,8 +237,8 @@ fn steer(
     act: impl Fn(&Subscription, &[(&str, i32)]) -> Result<(), CoreError>,
 ) -> Result<(), Error> {
     let subscription = CLASS.get(ruby, &this)?;
-    let places = convert::places(ruby, partitions, false)?;
-    act(&subscription, &convert::plain(&places)).map_err(|error| error::ruby(ruby, &named(&subscription), error))
+    let pairs = convert::topic_partitions(ruby, partitions, false)?;
+    act(&subscription, &convert::plain(&pairs)).map_err(|error| error::ruby(ruby, &named(&subscription), error))
 }
 
 /// seek(topic, partition, offset, timeout = 60)
@@ -266,7 +266,7 @@ fn ends(ruby: &Ruby, this: Value) -> Result<RArray, Error> {
     let subscription = CLASS.get(ruby, &this)?;
     let ends = subscription.ends().map_err(|error| error::ruby(ruby, &named(&subscription), error))?;
     let rows = ruby.ary_new_capa(ends.len());
-    for End { place: (topic, partition), position, end } in ends {
+    for End { topic_partition: (topic, partition), position, end } in ends {
         rows.push((value::interned(&topic)?, partition, position, end))?;
     }
     Ok(rows)
@@ -295,7 +295,7 @@ fn watermarks(ruby: &Ruby, this: Value, topic: Value, partition: Value, timeout:
 
 /// `[[topic, partition, milliseconds], …]` to offsets in that order; nil where all messages are older.
 fn offsets_for_times(ruby: &Ruby, this: Value, times: RArray, timeout: Value) -> Result<RArray, Error> {
-    let times = convert::places(ruby, times, true)?;
+    let times = convert::topic_partitions(ruby, times, true)?;
     let timeout = convert::timeout(timeout)?;
     let offsets = call(ruby, this, timeout, "offsets_for_times", move |subscription| {
         subscription.offsets_for_times(&convert::with_offsets(&times), timeout.unwrap_or(CALL))
@@ -317,8 +317,8 @@ fn unconfirmed(ruby: &Ruby, this: Value) -> Result<RArray, Error> {
             0 => ruby.qnil().as_value(),
             code => error::kafka_error(ruby, &KafkaError::new(code))?,
         };
-        let place = (value::interned(&row.topic)?, row.partition, row.offset, error);
-        rows.push(place.into_value_with(ruby))?;
+        let row = (value::interned(&row.topic)?, row.partition, row.offset, error);
+        rows.push(row.into_value_with(ruby))?;
     }
     Ok(rows)
 }

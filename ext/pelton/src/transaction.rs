@@ -65,9 +65,9 @@ fn abort(ruby: &Ruby, this: Value, timeout: Value, ack_wait: Value) -> Result<bo
 /// send_offsets([[topic, partition, next offset], …], subscription, timeout)
 fn send_offsets(ruby: &Ruby, this: Value, offsets: RArray, subscription: Value, timeout: Value) -> Result<bool, Error> {
     let subscription = Arc::clone(&*SUBSCRIPTION.get(ruby, &subscription)?);
-    let places = convert::places(ruby, offsets, true)?;
+    let offsets = convert::topic_partitions(ruby, offsets, true)?;
     call(ruby, this, timeout, "send_offsets", move |producer, ticket, deadline| {
-        let rows = places.iter().map(|(topic, partition, offset)| (topic.as_str(), *partition, *offset, -1));
+        let rows = offsets.iter().map(|(topic, partition, offset)| (topic.as_str(), *partition, *offset, -1));
         let list = PartitionList::with_offsets(rows).map_err(|topic| CoreError::Invalid {
             what: "topic",
             value: topic.into(),

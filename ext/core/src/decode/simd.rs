@@ -31,7 +31,7 @@ impl<'a> Input<'a> {
 
     /// A place where a load may start: `LARGEST` readable bytes.
     #[inline(always)]
-    fn place(self, at: usize) -> Option<*const u8> {
+    fn start(self, at: usize) -> Option<*const u8> {
         // SAFETY: at <= last = len - LARGEST (`new` saw to it that this is not negative), so the pointer and the
         // LARGEST bytes behind it are inside `bytes`.
         if at <= self.last { Some(unsafe { self.bytes.as_ptr().add(at) }) } else { None }
@@ -41,7 +41,7 @@ impl<'a> Input<'a> {
     #[inline(always)]
     pub(super) fn eight(self, at: usize) -> Option<u64> {
         // SAFETY: `place` gives LARGEST >= 8 readable bytes; the read is unaligned.
-        Some(u64::from_le(unsafe { self.place(at)?.cast::<u64>().read_unaligned() }))
+        Some(u64::from_le(unsafe { self.start(at)?.cast::<u64>().read_unaligned() }))
     }
 }
 
@@ -134,9 +134,9 @@ mod x86 {
 
         #[inline(always)]
         fn load(self, source: Input, at: usize) -> Option<__m256i> {
-            let place = source.place(at)?;
+            let start = source.start(at)?;
             // SAFETY: `place` gives 32 readable bytes, the load is unaligned; `self` proves AVX2.
-            Some(unsafe { _mm256_loadu_si256(place.cast()) })
+            Some(unsafe { _mm256_loadu_si256(start.cast()) })
         }
 
         #[inline(always)]
@@ -180,9 +180,9 @@ mod x86 {
 
         #[inline(always)]
         fn load(self, source: Input, at: usize) -> Option<__m128i> {
-            let place = source.place(at)?;
+            let start = source.start(at)?;
             // SAFETY: `place` gives 32 readable bytes, the load is unaligned; SSE2 is always there.
-            Some(unsafe { _mm_loadu_si128(place.cast()) })
+            Some(unsafe { _mm_loadu_si128(start.cast()) })
         }
 
         #[inline(always)]

@@ -5,11 +5,11 @@ use super::{json, simd};
 
 /// Masks of every byte at every place, against the definition.
 fn check_masks<S: Simd>(simd: S) {
-    for place in 0..S::WIDTH {
+    for at in 0..S::WIDTH {
         for byte in 0..=255u8 {
             for around in [b'a', b' ', b'"', 0x80, 0x1f, 0x20, 0x7f, 0, 0xff] {
                 let mut source = vec![around; S::WIDTH];
-                source[place] = byte;
+                source[at] = byte;
                 let padded = [&source[..], &[around; 64]].concat();
                 let mask = |matches: fn(u8) -> bool| -> u32 {
                     source.iter().enumerate().map(|(bit, byte)| (matches(*byte) as u32) << bit).sum()

@@ -198,8 +198,8 @@ impl<'a> Writer<'a> {
         if self.top == self.tree.stack.len() {
             self.grow()?;
         }
-        if let Some(place) = self.tree.stack.get_mut(self.top) {
-            *place = word;
+        if let Some(slot) = self.tree.stack.get_mut(self.top) {
+            *slot = word;
             self.top += 1;
         }
         Ok(())

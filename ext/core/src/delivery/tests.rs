@@ -27,11 +27,11 @@ fn publisher() -> (Arc<Feed>, Arc<ReportPublisher>) {
 
 /// (delivery, position) of the failures published since the last call.
 fn failures(feed: &Feed) -> Vec<(u64, u32)> {
-    let place = |kind| match kind {
+    let handle = |kind| match kind {
         EventKind::DeliveryFailed { delivery, position, code: -192, .. } => (delivery, position),
         other => panic!("{other:?}"),
     };
-    feed.take_all().into_iter().map(|event| place(event.kind)).collect()
+    feed.take_all().into_iter().map(|event| handle(event.kind)).collect()
 }
 
 #[test]

@@ -25,15 +25,15 @@ impl Cursor {
     }
 
     pub(super) fn begin(&self, position: i64) {
-        let mut place = lock(&self.state);
-        *place = CursorState { epoch: place.epoch + 1, position };
+        let mut state = lock(&self.state);
+        *state = CursorState { epoch: state.epoch + 1, position };
     }
 
     /// The owner has what was read in this epoch, up to this offset.
     pub(super) fn advance(&self, epoch: u64, next: i64) {
-        let mut place = lock(&self.state);
-        if place.epoch == epoch {
-            place.position = next;
+        let mut state = lock(&self.state);
+        if state.epoch == epoch {
+            state.position = next;
         }
     }
 }

@@ -19,7 +19,7 @@ pub enum Answer {
 }
 
 /// Topic, partition, and an offset where one is needed.
-pub type Places = Vec<(String, i32, i64)>;
+pub type TopicOffsets = Vec<(String, i32, i64)>;
 
 pub struct NewTopic {
     pub name: String,
@@ -62,13 +62,13 @@ pub enum Request {
     /// The group's committed offsets.
     GroupOffsets(String),
     /// The last are the offsets' metadata.
-    AlterGroupOffsets(String, Places, Vec<String>),
-    DeleteGroupOffsets(String, Places),
+    AlterGroupOffsets(String, TopicOffsets, Vec<String>),
+    DeleteGroupOffsets(String, TopicOffsets),
     /// −1 is the end, −2 the beginning, −3 the newest timestamp, anything else a timestamp. True: up to open
     /// transactions only.
-    ListOffsets(Places, bool),
+    ListOffsets(TopicOffsets, bool),
     /// All records before these offsets; −1 for all.
-    DeleteRecords(Places),
+    DeleteRecords(TopicOffsets),
     CreateAcl(Acl),
     DescribeAcls(Acl),
     DeleteAcls(Acl),
@@ -88,8 +88,8 @@ fn strings(given: &[String]) -> Result<Vec<CString>, Refused> {
     given.iter().map(|one| string(one)).collect()
 }
 
-fn list(places: &Places) -> Result<PartitionList, Refused> {
-    PartitionList::with_offsets(places.iter().map(|(topic, number, offset)| (topic.as_str(), *number, *offset, -1)))
+fn list(offsets: &TopicOffsets) -> Result<PartitionList, Refused> {
+    PartitionList::with_offsets(offsets.iter().map(|(topic, number, offset)| (topic.as_str(), *number, *offset, -1)))
         .map_err(|_| refuse("a topic contains a NUL byte"))
 }
 
@@ -339,36 +339,36 @@ impl Client {
                 // SAFETY: see above.
                 unsafe { sys::rd_kafka_ListConsumerGroupOffsets(client, group.array(), 1, options, queue) }
             }
-            Request::AlterGroupOffsets(group, places, metadata) => {
-                let mut places = list(places)?;
-                metadata.iter().enumerate().for_each(|(row, one)| places.set_metadata(row, one.as_bytes()));
+            Request::AlterGroupOffsets(group, offsets, metadata) => {
+                let mut offsets = list(offsets)?;
+                metadata.iter().enumerate().for_each(|(row, one)| offsets.set_metadata(row, one.as_bytes()));
                 let mut group = of_group!(
                     group,
-                    places.raw(),
+                    offsets.raw(),
                     rd_kafka_AlterConsumerGroupOffsets_new,
                     rd_kafka_AlterConsumerGroupOffsets_destroy
                 );
                 // SAFETY: see above.
                 unsafe { sys::rd_kafka_AlterConsumerGroupOffsets(client, group.array(), 1, options, queue) }
             }
-            Request::DeleteGroupOffsets(group, places) => {
+            Request::DeleteGroupOffsets(group, offsets) => {
                 let mut group = of_group!(
                     group,
-                    list(places)?.raw(),
+                    list(offsets)?.raw(),
                     rd_kafka_DeleteConsumerGroupOffsets_new,
                     rd_kafka_DeleteConsumerGroupOffsets_destroy
                 );
                 // SAFETY: see above.
                 unsafe { sys::rd_kafka_DeleteConsumerGroupOffsets(client, group.array(), 1, options, queue) }
             }
-            Request::ListOffsets(places, _) => {
+            Request::ListOffsets(offsets, _) => {
                 // SAFETY: see above.
-                unsafe { sys::rd_kafka_ListOffsets(client, list(places)?.raw(), options, queue) }
+                unsafe { sys::rd_kafka_ListOffsets(client, list(offsets)?.raw(), options, queue) }
             }
-            Request::DeleteRecords(places) => {
-                let places = list(places)?;
+            Request::DeleteRecords(offsets) => {
+                let offsets = list(offsets)?;
                 // SAFETY: a live list (copied).
-                let raw = unsafe { sys::rd_kafka_DeleteRecords_new(places.raw()) };
+                let raw = unsafe { sys::rd_kafka_DeleteRecords_new(offsets.raw()) };
                 let mut records = Owned::new(raw, sys::rd_kafka_DeleteRecords_destroy, &[0])?;
                 // SAFETY: see above.
                 unsafe { sys::rd_kafka_DeleteRecords(client, records.array(), 1, options, queue) }

@@ -108,16 +108,16 @@ impl Conf {
     /// librdkafka's table of options with what each allows (parsed from `rd_kafka_conf_properties_show`).
     pub fn properties() -> Vec<Property> {
         // A place of ours for the text: `open_memstream` would have libc allocate what we free.
-        let mut place = vec![0u8; TABLE_ROOM];
+        let mut buffer = vec![0u8; TABLE_ROOM];
         // SAFETY: the stream writes within the place, leaves the zero at its end, and is closed before the text is read.
         let table = unsafe {
-            let stream = libc::fmemopen(place.as_mut_ptr().cast(), place.len() - 1, c"w".as_ptr());
+            let stream = libc::fmemopen(buffer.as_mut_ptr().cast(), buffer.len() - 1, c"w".as_ptr());
             if stream.is_null() {
                 return Vec::new();
             }
             sys::rd_kafka_conf_properties_show(stream);
             libc::fclose(stream);
-            text(place.as_ptr().cast())
+            text(buffer.as_ptr().cast())
         };
         table.lines().filter_map(parse_row).collect()
     }

@@ -26,7 +26,7 @@ mod tpl;
 mod transaction;
 mod wakeup;
 
-pub use admin::{Acl, Answer, NewTopic, Places, Request, Resource};
+pub use admin::{Acl, Answer, NewTopic, Request, Resource, TopicOffsets};
 pub use client::{Client, ClientKind, library_features, library_is_shared, library_version};
 pub use commit::Commit;
 pub use conf::{Conf, Property};

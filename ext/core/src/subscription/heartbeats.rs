@@ -6,8 +6,8 @@
 use super::{Subscription, SubscriptionEvent, positions};
 use crate::error::KafkaError;
 use crate::lock;
-use crate::places::{names, plain};
 use crate::rd::{Client, Conf, Event, codes};
+use crate::topic_partitions::{names, plain};
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -89,11 +89,11 @@ impl Subscription {
 
     fn lose_all(&self, heartbeats: &HeartbeatMonitor, client: &Client) {
         let all = lock(&self.live).iter().flat_map(|live| live.partitions.values().cloned()).collect::<Vec<_>>();
-        let places: Vec<_> = all.iter().map(|one| (&*one.topic, one.number)).collect();
-        if let Ok(list) = plain(&places) {
+        let pairs: Vec<_> = all.iter().map(|one| (&*one.topic, one.number)).collect();
+        if let Ok(list) = plain(&pairs) {
             let partitions = names(&list);
             self.shut_partitions(Some(&partitions));
-            positions::unstore(client, &places);
+            positions::unstore(client, &pairs);
             self.marks.forget(&list);
             let token = self.last_token.fetch_add(1, Ordering::Relaxed) + 1; // nothing is to be given back
             self.mailbox.push(SubscriptionEvent::Revoked { token, partitions, lost: true });

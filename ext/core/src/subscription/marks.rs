@@ -6,8 +6,8 @@
 
 use crate::error::Error;
 use crate::lock;
-use crate::places::offsets;
 use crate::rd::{Commit, Entry, PartitionList, codes};
+use crate::topic_partitions::offsets;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -113,7 +113,7 @@ impl Table {
         self.topics.get(topic)?.get(&partition)
     }
 
-    fn places(&self) -> impl Iterator<Item = (&str, i32)> {
+    fn topic_partitions(&self) -> impl Iterator<Item = (&str, i32)> {
         self.topics.iter().flat_map(|(topic, of_topic)| of_topic.keys().map(|partition| (&**topic, *partition)))
     }
 }
@@ -209,7 +209,7 @@ impl Marks {
         let entries = which.map(PartitionList::entries);
         let mut rows: Vec<(&str, i32)> = match &entries {
             Some(entries) => entries.iter().map(|entry| (&*entry.topic, entry.partition)).collect(),
-            None => table.places().collect(),
+            None => table.topic_partitions().collect(),
         };
         rows.retain(|(topic, partition)| lost || table.mark(topic, *partition).is_some_and(|mark| mark.confirmed));
         if !rows.is_empty() {

@@ -5,8 +5,8 @@ use super::{Subscription, SubscriptionEvent};
 use crate::error::{Error, KafkaError, check};
 use crate::lock;
 use crate::partition::Partition;
-use crate::places::{TopicPartition, bad_topic, names, offsets, plain};
 use crate::rd::{Client, Entry, PartitionList, Topic, codes};
+use crate::topic_partitions::{TopicPartition, bad_topic, names, offsets, plain};
 use crate::wait::Parker;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -33,7 +33,7 @@ pub struct Committed {
 
 /// Of a partition that is read.
 pub struct End {
-    pub place: TopicPartition,
+    pub topic_partition: TopicPartition,
     /// As `Subscription::position`.
     pub position: Option<i64>,
     /// The offset that its next message will have, according to the last fetch. `None`: there was no fetch.
@@ -42,7 +42,7 @@ pub struct End {
 
 /// A seek that was announced.
 pub struct Seek {
-    place: Arc<Partition>,
+    target: Arc<Partition>,
     number: u64,
 }
 
@@ -159,31 +159,31 @@ impl Subscription {
     /// still waits.
     pub fn announce_seek(&self, topic: &str, partition: i32) -> Result<Seek, Error> {
         self.check_origin()?;
-        let place = self.assigned(topic, partition)?;
-        Ok(Seek { number: place.announce_seek(), place })
+        let target = self.assigned(topic, partition)?;
+        Ok(Seek { number: target.announce_seek(), target })
     }
 
     /// Moves the position of a partition, after the seek in progress there. Blocks up to `timeout`, and for that seek.
     /// Messages that were read before and not taken are dropped, and batches that are out become stale.
     pub fn seek(&self, seek: &Seek, offset: i64, timeout: Duration) -> Result<(), Error> {
-        let Seek { place, number } = seek;
-        let _turn = place.turn_to_seek();
-        if place.last_seek() != *number {
+        let Seek { target, number } = seek;
+        let _turn = target.turn_to_seek();
+        if target.last_seek() != *number {
             return Err(Error::from((codes::OUTDATED, "another seek came after this one".to_owned())));
         }
-        place.hold();
-        let result = self.seek_started(place, offset, timeout);
+        target.hold();
+        let result = self.seek_started(target, offset, timeout);
         // One that is late comes still. From the call on, not only from the answer, librdkafka hands out nothing that was
         // fetched before (`rd_kafka_toppar_version_new_barrier`), so what comes is of the new place.
         if takes_place(&result) {
-            place.begin(offset);
+            target.begin(offset);
             self.mailbox.retain(|event| match event {
                 SubscriptionEvent::Batch(batch) => !batch.is_stale(),
-                SubscriptionEvent::EndOfPartition { topic, partition, .. } => !place.is(topic, *partition),
+                SubscriptionEvent::EndOfPartition { topic, partition, .. } => !target.is(topic, *partition),
                 _ => true,
             });
         }
-        place.release();
+        target.release();
         result
     }
 
@@ -191,19 +191,19 @@ impl Subscription {
     /// seek, it is outdated: half a second later librdkafka asks again, and goes to the position in the answer. Another
     /// seek after the first answer prevents this. The first answer has arrived when the leader has answered a later
     /// request.
-    fn seek_started(&self, place: &Partition, offset: i64, timeout: Duration) -> Result<(), Error> {
+    fn seek_started(&self, target: &Partition, offset: i64, timeout: Duration) -> Result<(), Error> {
         let client = self.client()?;
-        let list = offsets([(&*place.topic, place.number, offset, -1)])?;
+        let list = offsets([(&*target.topic, target.number, offset, -1)])?;
         let deadline = Instant::now() + timeout.min(LONG);
         let mut in_time = false; // did the last answer come before librdkafka could ask again?
         for answers in 0.. {
             let began = Instant::now();
-            self.seek_fetched(&client, place, &list, deadline)?;
-            let sure = place.has_read() || in_time && began.elapsed() < MARGIN;
-            if sure || answers == ANSWERS || !place.is_open() {
+            self.seek_fetched(&client, target, &list, deadline)?;
+            let sure = target.has_read() || in_time && began.elapsed() < MARGIN;
+            if sure || answers == ANSWERS || !target.is_open() {
                 break;
             }
-            self.wait_for_leader(&client, place, deadline)?;
+            self.wait_for_leader(&client, target, deadline)?;
             in_time = began.elapsed() < ASKED_AGAIN - MARGIN;
         }
         Ok(())
@@ -214,7 +214,7 @@ impl Subscription {
     fn seek_fetched(
         &self,
         client: &Client,
-        place: &Partition,
+        target: &Partition,
         list: &PartitionList,
         deadline: Instant,
     ) -> Result<(), Error> {
@@ -222,31 +222,31 @@ impl Subscription {
         loop {
             let left = left(deadline);
             let result = client.seek(list, millis(left.max(PAUSE))).map_err(Error::from).and_then(|()| checked(list));
-            if !has_code(&result, &passing) || left.is_zero() || !place.is_open() {
+            if !has_code(&result, &passing) || left.is_zero() || !target.is_open() {
                 return result.map(drop);
             }
-            self.pause_while_open(place);
+            self.pause_while_open(target);
         }
     }
 
     /// Waits until the leader has answered a question. A topic that is gone has none.
-    fn wait_for_leader(&self, client: &Client, place: &Partition, deadline: Instant) -> Result<(), Error> {
+    fn wait_for_leader(&self, client: &Client, target: &Partition, deadline: Instant) -> Result<(), Error> {
         let gone = [codes::UNKNOWN_TOPIC, codes::UNKNOWN_PARTITION, codes::UNKNOWN_TOPIC_OR_PART];
         loop {
-            match client.watermarks(&place.topic, place.number, millis(left(deadline))) {
+            match client.watermarks(&target.topic, target.number, millis(left(deadline))) {
                 Err(code) if gone.contains(&code) => return Ok(()),
-                Err(_) if !place.is_open() => return Ok(()),
+                Err(_) if !target.is_open() => return Ok(()),
                 Err(_) if left(deadline).is_zero() => {
-                    return Err(told_of(&place.topic, place.number, codes::TIMED_OUT));
+                    return Err(told_of(&target.topic, target.number, codes::TIMED_OUT));
                 }
-                Err(_) => self.pause_while_open(place),
+                Err(_) => self.pause_while_open(target),
                 Ok(_) => return Ok(()),
             }
         }
     }
 
-    fn pause_while_open(&self, place: &Partition) {
-        self.progress.wait(&Parker::new(), Some(Instant::now() + PAUSE), || !place.is_open());
+    fn pause_while_open(&self, target: &Partition) {
+        self.progress.wait(&Parker::new(), Some(Instant::now() + PAUSE), || !target.is_open());
     }
 
     /// The offset of the next message that the owner gets of an assigned partition. `None` until the first message or
@@ -261,7 +261,7 @@ impl Subscription {
         let client = self.client()?;
         let open: Vec<_> = lock(&self.live).iter().flat_map(|live| live.partitions.values().cloned()).collect();
         let end = |one: Arc<Partition>| End {
-            place: (Arc::clone(&one.topic), one.number),
+            topic_partition: (Arc::clone(&one.topic), one.number),
             position: one.position(),
             end: client.known_end(&one.topic, one.number),
         };

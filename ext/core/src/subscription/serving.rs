@@ -7,9 +7,9 @@ use crate::events;
 use crate::format::Format;
 use crate::lock;
 use crate::partition::{Partition, ReadResult};
-use crate::places::{TopicPartition, names};
 use crate::poller::Source;
 use crate::rd::{Client, Commit, Event, Fetched, PartitionList, Queue, Token, codes, event_types};
+use crate::topic_partitions::{TopicPartition, names};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -27,8 +27,8 @@ impl Subscription {
                     check(client.assign(Some(&list)))
                 };
                 self.joining.store(false, Ordering::SeqCst);
-                let place = |made: &Arc<Partition>| (Arc::clone(&made.topic), made.number);
-                self.mailbox.push(SubscriptionEvent::Assigned(made.iter().map(place).collect()));
+                let topic_partition = |made: &Arc<Partition>| (Arc::clone(&made.topic), made.number);
+                self.mailbox.push(SubscriptionEvent::Assigned(made.iter().map(topic_partition).collect()));
                 if !self.closing.started() {
                     made.iter().for_each(|partition| partition.open());
                 }
@@ -140,17 +140,18 @@ impl Subscription {
 
     /// Takes batches of a partition until it has no more or its credit is spent, and returns true then.
     fn serve_partition(&self, partition: &Partition, fetched: &mut Fetched, deadline: Instant) -> bool {
-        let place = || (Arc::clone(&partition.topic), partition.number);
+        let topic_partition = || (Arc::clone(&partition.topic), partition.number);
         let hand_on = |taken| {
             self.mailbox.push(match taken {
                 ReadResult::Batch(batch) => SubscriptionEvent::Batch(batch),
                 ReadResult::Notice(codes::PARTITION_EOF, _, offset) => {
-                    let (topic, partition) = place();
+                    let (topic, partition) = topic_partition();
                     SubscriptionEvent::EndOfPartition { topic, partition, offset }
                 }
-                ReadResult::Notice(code, reason, _) => {
-                    SubscriptionEvent::Error { error: KafkaError::with_reason(code, reason), partition: Some(place()) }
-                }
+                ReadResult::Notice(code, reason, _) => SubscriptionEvent::Error {
+                    error: KafkaError::with_reason(code, reason),
+                    partition: Some(topic_partition()),
+                },
             });
         };
         while partition.read(fetched, hand_on) {

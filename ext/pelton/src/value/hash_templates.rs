@@ -118,8 +118,8 @@ unsafe fn is_known(count: usize) -> bool {
         };
         let found = sound && {
             let (first, step) = values(hash, count);
-            let place = |index| first.add(step * index);
-            (0..count).all(|index| [*place(index).sub(1), *place(index)] == pairs[2 * index..2 * index + 2])
+            let pair = |index| first.add(step * index);
+            (0..count).all(|index| [*pair(index).sub(1), *pair(index)] == pairs[2 * index..2 * index + 2])
         };
         std::hint::black_box(hash);
         found

@@ -90,7 +90,7 @@ module Pelton
       # Keeps the chosen engine's workers until the next trial. If the trial's thread is killed, even before its first
       # step, its trial is abandoned, so that no thread waits for it.
       def holding(&work)
-        @pools.except(@name).each_value(&:hold)
+        @pools.except(@name).each_value(&:retain)
         Thread.handle_interrupt(Object => :immediate, &work)
       ensure
         @trial.abandon
@@ -100,26 +100,26 @@ module Pelton
 
       def choose
         costs = @trial.run
-        shares = shares(costs)
-        @name = best(shares)
+        ratios = ratios(costs)
+        @name = best(ratios)
         @trial.finish(@name)
-        report(shares, median(costs[:inline]) * @trial.messages)
+        report(ratios, median(costs[:inline]) * @trial.messages)
       end
 
       # Each engine's time as a part of inline's. Rounds are compared one by one, because their batches ran at about the
       # same time. So a slow second of the machine affects all engines.
-      def shares(costs)
+      def ratios(costs)
         costs.transform_values { |rounds| median(rounds.zip(costs[:inline]).map { |one, other| one / other }) }
       end
 
-      def best(shares)
-        name, share = shares.except(:inline).min_by(&:last)
+      def best(ratios)
+        name, ratio = ratios.except(:inline).min_by(&:last)
         limit = name == @name ? STAY : GAIN
-        share && share <= limit ? name : :inline
+        ratio && ratio <= limit ? name : :inline
       end
 
-      def report(shares, seconds)
-        times = [:inline, *@pools.keys].to_h { |name| [name, shares[name]&.*(seconds)] }
+      def report(ratios, seconds)
+        times = [:inline, *@pools.keys].to_h { |name| [name, ratios[name]&.*(seconds)] }
         @chosen&.call(@name, times, @trial.messages)
       end
 

@@ -57,7 +57,7 @@ module Pelton
       private
 
       def decoding(topic, deserializer, way)
-        engine = way == :auto ? auto(topic, deserializer) : pool(way).start.hold
+        engine = way == :auto ? auto(topic, deserializer) : pool(way).start.retain
         deserializer = Decoding::Frozen.new(deserializer) unless way == :thread
         Decoding.new(deserializer, engine, topic: topic, bus: @bus, timeout: @config.parallel_timeout)
       end

@@ -24,10 +24,10 @@ module Pelton
         @name = name
         @bus = bus
         @lock = Mutex.new
-        # Guarded by @lock: the dispatcher; earlier ones that may not have ended; number of users (see `hold`).
+        # Guarded by @lock: the dispatcher; earlier ones that may not have ended; number of users (see `retain`).
         @dispatcher = nil
         @retired = []
-        @holders = 0
+        @users = 0
         @closed = false
       end
 
@@ -52,15 +52,15 @@ module Pelton
       #: () -> self
       def start = tap { running }
 
-      # For code with several pools that may not need this one: the workers end when each `hold` has had its `release`.
+      # For code with several pools that may not need this one: the workers end when each `retain` has had its `release`.
       #: () -> self
-      def hold = tap { @lock.synchronize { @holders += 1 } }
+      def retain = tap { @lock.synchronize { @users += 1 } }
 
       # Never waits. Running work is finished, as with `close`. A later dispatch starts new workers.
       #: () -> void
       def release
         retired = @lock.synchronize do
-          next unless (@holders -= 1).zero? && @dispatcher
+          next unless (@users -= 1).zero? && @dispatcher
 
           @retired = [*@retired.select(&:alive?), @dispatcher]
           @dispatcher.tap { @dispatcher = nil }

@@ -49,7 +49,7 @@ impl Schema {
                 to.extend(bytes(text).filter(|bytes| bytes.len() == fixed.size)?);
             }
             (Type::Enum(kind), Json::Text(text)) => {
-                put_long(to, *kind.places.get(text)? as i64);
+                put_long(to, *kind.indexes.get(text)? as i64);
             }
             (Type::Array(items), Json::Array(list)) => {
                 self.put_all(list.iter(), to, |item, to| self.put_default(*items, item, to, depth + 1, left))?;

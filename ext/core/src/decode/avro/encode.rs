@@ -118,8 +118,8 @@ impl Schema {
             (Type::Bytes, Datum::Bytes(bytes)) => put_sized(to, bytes),
             (Type::Fixed(fixed), Datum::Text(text)) if text.len() == fixed.size => to.extend(text.as_bytes()),
             (Type::Fixed(fixed), Datum::Bytes(bytes)) if bytes.len() == fixed.size => to.extend(bytes),
-            (Type::Enum(kind), Datum::Text(text)) => match kind.places.get(&**text) {
-                Some(place) => put_long(to, *place as i64),
+            (Type::Enum(kind), Datum::Text(text)) => match kind.indexes.get(&**text) {
+                Some(index) => put_long(to, *index as i64),
                 None => return unfit(format!("expected a symbol of {}, got {}", self.shown(of), value.shown())),
             },
             (Type::Array(items), Datum::Array(list)) => {
@@ -164,7 +164,7 @@ impl Schema {
         depth: usize,
         tried: &mut Tried,
     ) -> Result<(), Unfit> {
-        if let Some((name, _)) = pairs.iter().find(|(name, _)| !record.places.contains_key(&**name)) {
+        if let Some((name, _)) = pairs.iter().find(|(name, _)| !record.indexes.contains_key(&**name)) {
             return unfit(format!("{} has no such field", record.name.full())).map_err(|it| it.within(name));
         }
         // Of duplicate names the first one counts.

@@ -222,18 +222,18 @@ impl Draft<'_> {
         let mut found = vec![false; wanted.fields.len()];
         // An alias counts only if the writer has no field with the reader's own name.
         let mut aliases = HashMap::new();
-        for (place, own) in wanted.fields.iter().enumerate().filter(|(_, own)| !wrote.places.contains_key(&own.name)) {
+        for (index, own) in wanted.fields.iter().enumerate().filter(|(_, own)| !wrote.indexes.contains_key(&own.name)) {
             for alias in &own.aliases {
-                aliases.entry(&**alias).or_insert(place);
+                aliases.entry(&**alias).or_insert(index);
             }
         }
         let mut parts = Vec::with_capacity(wrote.fields.len());
         for field in &wrote.fields {
-            let place = wanted.places.get(&field.name).or_else(|| aliases.get(&*field.name));
-            parts.push(match place.copied() {
-                Some(place) if !found[place] => {
-                    found[place] = true;
-                    let own = &wanted.fields[place];
+            let index = wanted.indexes.get(&field.name).or_else(|| aliases.get(&*field.name));
+            parts.push(match index.copied() {
+                Some(index) if !found[index] => {
+                    found[index] = true;
+                    let own = &wanted.fields[index];
                     Part::Field { key: self.text(&own.name), step: self.read(field.of, own.of) }
                 }
                 _ => Part::Skip(self.same(false, field.of)),
@@ -259,8 +259,8 @@ impl Draft<'_> {
 
     fn symbols(&mut self, wrote: &Enum, wanted: &Enum) -> Read {
         let mut symbol = |symbol: &str| {
-            let chosen = wanted.places.get(symbol).copied().or(wanted.default);
-            chosen.map(|place| self.text(&wanted.symbols[place])).ok_or_else(|| {
+            let chosen = wanted.indexes.get(symbol).copied().or(wanted.default);
+            chosen.map(|index| self.text(&wanted.symbols[index])).ok_or_else(|| {
                 format!("enum {} of the reader's schema has no symbol {symbol} and no default", wanted.name.full())
                     .into()
             })

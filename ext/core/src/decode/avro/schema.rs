@@ -302,23 +302,23 @@ impl Draft {
         let (name, aliases) = self.names_of(json, space)?;
         let space = name.space().to_owned();
         // Known before its fields, which may contain it.
-        let record = Record { name: name.clone(), aliases, fields: Vec::new(), places: HashMap::new() };
+        let record = Record { name: name.clone(), aliases, fields: Vec::new(), indexes: HashMap::new() };
         let id = self.add(Type::Record(record), None)?;
         self.define(&name, id)?;
         let Some(Json::Array(list)) = json.get("fields") else {
             return invalid(format!("record {} has no \"fields\"", name.full()));
         };
         self.count(list.len())?;
-        let (mut fields, mut places) = (Vec::with_capacity(list.len()), HashMap::with_capacity(list.len()));
+        let (mut fields, mut indexes) = (Vec::with_capacity(list.len()), HashMap::with_capacity(list.len()));
         for field in list {
             let field = self.field(field, &space).map_err(|Invalid(why)| Invalid(format!("{}: {why}", name.full())))?;
-            if places.insert(field.name.clone(), fields.len()).is_some() {
+            if indexes.insert(field.name.clone(), fields.len()).is_some() {
                 return invalid(format!("{}: the field {:?} is defined twice", name.full(), field.name));
             }
             fields.push(field);
         }
         if let Type::Record(record) = &mut self.types[id].kind {
-            (record.fields, record.places) = (fields, places);
+            (record.fields, record.indexes) = (fields, indexes);
         }
         self.types[id].height = self.height(&self.types[id].kind)?;
         Ok(id)
@@ -348,16 +348,16 @@ impl Draft {
         let default = match json.get("default") {
             None => None,
             Some(wanted) => {
-                let place = symbols.iter().position(|symbol| wanted.text() == Some(symbol));
-                Some(place.ok_or_else(|| {
+                let index = symbols.iter().position(|symbol| wanted.text() == Some(symbol));
+                Some(index.ok_or_else(|| {
                     Invalid(format!("enum {}: the default {wanted} is not one of its symbols", name.full()))
                 })?)
             }
         };
         let symbols: Vec<Box<str>> = symbols.into_iter().map(Box::from).collect();
         // Of duplicates the first one counts.
-        let places = symbols.iter().cloned().enumerate().rev().map(|(place, symbol)| (symbol, place)).collect();
-        Ok(Type::Enum(Enum { name, aliases, symbols, places, default }))
+        let indexes = symbols.iter().cloned().enumerate().rev().map(|(index, symbol)| (symbol, index)).collect();
+        Ok(Type::Enum(Enum { name, aliases, symbols, indexes, default }))
     }
 
     fn fixed(&mut self, json: &Json, space: &str) -> Result<Type, Invalid> {

@@ -36,7 +36,7 @@ impl TopicSchemas {
 
     /// From now on documents with this id can be read. The first schema of an id counts.
     pub fn learn(&self, id: SchemaId, writer: &Schema) {
-        let mut place = self.place(id);
+        let mut slot = self.slot(id);
         if self.plan(id).is_some() {
             return;
         }
@@ -46,16 +46,16 @@ impl TopicSchemas {
             Framing::None | Framing::SingleObject => Plan::new(writer, reader),
         };
         let mut new = Box::new(KnownSchema { id, plan, next: OnceLock::new() });
-        while let Err(refused) = place.set(new) {
+        while let Err(refused) = slot.set(new) {
             new = refused;
-            match place.get() {
-                Some(known) => place = &known.next,
+            match slot.get() {
+                Some(known) => slot = &known.next,
                 None => return,
             }
         }
     }
 
-    fn place(&self, id: SchemaId) -> &PlanSlot {
+    fn slot(&self, id: SchemaId) -> &PlanSlot {
         let number = match id {
             SchemaId::Own => 0,
             SchemaId::Number(number) => number.into(),
@@ -66,7 +66,7 @@ impl TopicSchemas {
     }
 
     fn plan(&self, id: SchemaId) -> Option<&Plan> {
-        let mut known = self.place(id).get();
+        let mut known = self.slot(id).get();
         while let Some(one) = known.filter(|one| one.id != id) {
             known = one.next.get();
         }

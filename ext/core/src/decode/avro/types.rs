@@ -29,7 +29,7 @@ pub(super) struct Record {
     pub(super) aliases: Vec<Name>,
     pub(super) fields: Vec<Field>,
     /// Which of the fields has a name.
-    pub(super) places: HashMap<Box<str>, usize>,
+    pub(super) indexes: HashMap<Box<str>, usize>,
 }
 
 pub(super) struct Field {
@@ -44,7 +44,7 @@ pub(super) struct Enum {
     pub(super) aliases: Vec<Name>,
     pub(super) symbols: Vec<Box<str>>,
     /// Which of the symbols it is.
-    pub(super) places: HashMap<Box<str>, usize>,
+    pub(super) indexes: HashMap<Box<str>, usize>,
     /// A symbol's place.
     pub(super) default: Option<usize>,
 }

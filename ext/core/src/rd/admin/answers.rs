@@ -43,7 +43,7 @@ fn topic_result(topic: *const sys::rd_kafka_topic_result_t) -> Answer {
 }
 
 /// topic, partition, offset, metadata, error
-fn places(list: *const sys::rd_kafka_topic_partition_list_t) -> Answer {
+fn offsets(list: *const sys::rd_kafka_topic_partition_list_t) -> Answer {
     let entries = PartitionList::copy_of(list).map_or_else(Vec::new, |list| list.entries());
     let row = |entry: crate::rd::Entry| {
         let error = if entry.error == 0 { Answer::None } else { Answer::Error(entry.error, String::new()) };
@@ -66,7 +66,7 @@ fn group_result(group: *const sys::rd_kafka_group_result_t) -> Answer {
         Answer::List(vec![
             words(sys::rd_kafka_group_result_name(group)),
             error,
-            places(sys::rd_kafka_group_result_partitions(group)),
+            offsets(sys::rd_kafka_group_result_partitions(group)),
         ])
     }
 }
@@ -180,7 +180,7 @@ fn member(member: *const sys::rd_kafka_MemberDescription_t) -> Answer {
             words(sys::rd_kafka_MemberDescription_client_id(member)),
             words(sys::rd_kafka_MemberDescription_group_instance_id(member)),
             words(sys::rd_kafka_MemberDescription_host(member)),
-            places(sys::rd_kafka_MemberAssignment_partitions(assignment)),
+            offsets(sys::rd_kafka_MemberAssignment_partitions(assignment)),
         ])
     }
 }
@@ -211,19 +211,19 @@ const UNANSWERED: i64 = -1001;
 fn offset(info: *const sys::rd_kafka_ListOffsetsResultInfo_t) -> Answer {
     // SAFETY: a live row with a live partition; the code is read as an integer, codes being an open set.
     unsafe {
-        let place = sys::rd_kafka_ListOffsetsResultInfo_topic_partition(info);
-        let code = std::ptr::addr_of!((*place).err).cast::<i32>().read();
+        let row = sys::rd_kafka_ListOffsetsResultInfo_topic_partition(info);
+        let code = std::ptr::addr_of!((*row).err).cast::<i32>().read();
         // librdkafka drops the error of a leader that did not answer, and leaves the row as it had made it. Kafka never
         // answers with this number.
-        let unanswered = code == 0 && (*place).offset == UNANSWERED;
+        let unanswered = code == 0 && (*row).offset == UNANSWERED;
         let error = match unanswered {
             true => Answer::Error(codes::TRANSPORT, "the leader of the partition did not answer".into()),
             false => failure(code, std::ptr::null()),
         };
         Answer::List(vec![
-            words((*place).topic),
-            Answer::Number((*place).partition.into()),
-            Answer::Number((*place).offset),
+            words((*row).topic),
+            Answer::Number((*row).partition.into()),
+            Answer::Number((*row).offset),
             Answer::Number(sys::rd_kafka_ListOffsetsResultInfo_timestamp(info)),
             error,
         ])
@@ -309,7 +309,7 @@ impl Event {
             sys::RD_KAFKA_EVENT_LISTOFFSETS_RESULT => &|| rows(result, sys::rd_kafka_ListOffsets_result_infos, offset),
             // SAFETY: a live result, which owns the list.
             sys::RD_KAFKA_EVENT_DELETERECORDS_RESULT => {
-                &|| places(unsafe { sys::rd_kafka_DeleteRecords_result_offsets(result) })
+                &|| offsets(unsafe { sys::rd_kafka_DeleteRecords_result_offsets(result) })
             }
             sys::RD_KAFKA_EVENT_CREATEACLS_RESULT => &|| {
                 // SAFETY: a live row.

@@ -96,7 +96,7 @@ mod tests {
 
     /// A chunk of snappy-java: one block that states the length, and has one literal byte and copies of it.
     fn chunk(stated: u32, copies: usize) -> Vec<u8> {
-        let mut block: Vec<u8> = (0..5).map(|place| ((stated >> (7 * place)) as u8 & 0x7f) | 0x80).collect();
+        let mut block: Vec<u8> = (0..5).map(|digit| ((stated >> (7 * digit)) as u8 & 0x7f) | 0x80).collect();
         block[4] &= 0x7f;
         block.extend([0, b'x']);
         block.extend([63 << 2 | 2, 1, 0].repeat(copies)); // 64 bytes from 1 byte before
