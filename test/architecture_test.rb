@@ -36,7 +36,7 @@ class ArchitectureTest < Minitest::Test
 
   # The named modules: only here may Rust be unsafe.
   UNSAFE_MODULES = %w[ext/allocator/src/ ext/core/src/rd/ ext/core/src/decode/simd.rs ext/pelton/src/gvl.rs
-                    ext/pelton/src/value.rs ext/pelton/src/value/].freeze
+                      ext/pelton/src/value.rs ext/pelton/src/value/].freeze
   # Where threads are parked until they are woken.
   PARKING = %w[ext/core/src/wait.rs ext/pelton/src/gvl.rs].freeze
   # Waits for several sockets at once.

@@ -52,7 +52,7 @@ module Pelton
       #: () -> self
       def start = tap { running }
 
-      # For code with several pools that may not need this one: the workers end when each `retain` has had its `release`.
+      # For code with several pools that may not need this one: the workers end once each `retain` had its `release`.
       #: () -> self
       def retain = tap { @lock.synchronize { @users += 1 } }
 
