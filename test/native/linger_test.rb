@@ -10,6 +10,7 @@ class LingerTest < Minitest::Test
   LINGER = 60
   LINGERING = { "linger.ms" => (LINGER * 1000).to_s }.freeze
   ROUND_TRIP = 0.05
+  SYSTEM = ENV["PELTON_LIBRDKAFKA"] == "system"
 
   def teardown
     NativeKit.cluster.round_trip_time(-1, 0)
@@ -36,6 +37,21 @@ class LingerTest < Minitest::Test
     end
   end
 
+  # librdkafka alone takes a whole core until the broker answers (ext/core/src/rd/broker_wakeup.rs).
+  def test_messages_that_wait_for_unanswered_requests_cost_no_processor_time
+    skip "not on Linux, or the system's librdkafka" if !RUBY_PLATFORM.include?("linux") || SYSTEM
+    topic = new_topic
+    writer = warm_producer(topic, { "enable.idempotence" => "true", "linger.ms" => "0" })
+    NativeKit.cluster.round_trip_time(-1, 2000)
+    waits = Array.new(7) { writer.produce(topic, "x", nil, 0, nil, nil, 100).tap { pause(0.02) } } # 5 may be unanswered
+    before = processor_time
+    pause(0.5)
+    assert_operator processor_time - before, :<, 0.2
+  ensure
+    NativeKit.cluster.round_trip_time(-1, 0)
+    waits&.each { |wait| wait.wait(timeout: 100) }
+  end
+
   def test_a_wait_for_room_does_not_pay_the_linger
     topic = new_topic
     writer = warm_producer(topic, { **LINGERING, "queue.buffering.max.messages" => "3" })
@@ -46,6 +62,10 @@ class LingerTest < Minitest::Test
   end
 
   private
+
+  # librdkafka makes a request of each message, and the span is what is measured.
+  def pause(seconds) = IO.select(nil, nil, nil, seconds)
+  def processor_time = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
 
   # One that knows its topic and is connected.
   def warm_producer(topic, options) = producer(options).tap { |writer| send_one(writer, topic) }

@@ -2,6 +2,8 @@
 //! so that the floors above it can forbid `unsafe` altogether.
 
 mod admin;
+#[cfg(wraps)]
+mod broker_wakeup;
 mod client;
 pub mod codes;
 mod commit;
