@@ -41,6 +41,13 @@ module Pelton
       assert_nil LargerHeap.command_line(["server"], "ruby\0tasks.rb\0server\0")
     end
 
+    def test_a_command_line_that_bundle_exec_overwrote_is_made_again_from_the_name_of_the_program
+      program = File.join(Guard::ROOT, "exe/pelton")
+      text = "/bundle/bin/pelton server -r ./app.rb\0"
+      assert_equal [RbConfig.ruby, program, *ARGUMENTS], LargerHeap.command_line(ARGUMENTS, text, program: program)
+      assert_nil LargerHeap.command_line(ARGUMENTS, text, program: "/gone/pelton")
+    end
+
     def test_a_failed_execution_leaves_the_process_as_it_is
       refused = ->(*) { raise Errno::E2BIG }
 
@@ -52,7 +59,29 @@ module Pelton
       assert_equal ["false", "[]", "true"], real_process("server", "--no-tune")
     end
 
+    def test_bundle_exec_has_the_larger_heap
+      skip "bundler is not installed" unless system("bundle", "version", out: File::NULL, err: File::NULL)
+      Dir.mktmpdir do |folder|
+        File.write("#{folder}/Gemfile", "")
+        File.write("#{folder}/pelton", "#!/usr/bin/env ruby\n#{program("p ENV.key?(\"BUNDLE_GEMFILE\")")}")
+        File.chmod(0o755, "#{folder}/pelton")
+        env = { **LargerHeap::VARIABLES.transform_values { nil }, "PATH" => "#{folder}:#{ENV.fetch("PATH")}" }
+        output, = Open3.capture2e(env, "bundle", "exec", "pelton", "server", chdir: folder)
+        assert_equal %w[true true], output.lines(chomp: true)
+      end
+    end
+
     private
+
+    # A program that says whether it has the larger heap.
+    def program(more)
+      <<~RUBY
+        require #{File.join(Guard::ROOT, "lib/pelton/cli/larger_heap").dump}
+        Pelton::LargerHeap.apply(ARGV)
+        p Pelton::LargerHeap.active?
+        #{more}
+      RUBY
+    end
 
     # What would be executed: [environment, *command]; nil: nothing.
     def start_with(arguments, env)
@@ -64,16 +93,9 @@ module Pelton
     # Has it the larger heap? Which variables does a command of it get? Is the option -W:deprecated still there?
     def real_process(*arguments)
       Dir.mktmpdir do |folder|
-        File.write("#{folder}/pelton", <<~RUBY)
-          require "pelton/cli/larger_heap"
-          Pelton::LargerHeap.apply(ARGV)
-          puts Pelton::LargerHeap.active?
-          p ENV.keys.grep(/RUBY_GC_HEAP|PELTON/)
-          puts Warning[:deprecated]
-        RUBY
+        File.write("#{folder}/pelton", program("p ENV.keys.grep(/RUBY_GC_HEAP|PELTON/), Warning[:deprecated]"))
         env = LargerHeap::VARIABLES.transform_values { nil }
-        output, status = Open3.capture2e(env, RbConfig.ruby, "-W:deprecated", "-I#{File.join(Guard::ROOT, "lib")}",
-                                         "#{folder}/pelton", *arguments)
+        output, status = Open3.capture2e(env, RbConfig.ruby, "-W:deprecated", "#{folder}/pelton", *arguments)
         assert_predicate status, :success?, output
         output.lines(chomp: true)
       end

@@ -37,18 +37,22 @@ module Pelton
       #: () -> String
       def to_s = VARIABLES.map { |pair| pair.join("=") }.join(" ")
 
-      # What started this process: ["ruby", "-Ilib", "exe/pelton", "server"]. nil if that was another program, which
-      # has loaded exe/pelton.
-      #: (Array[String], ?String) -> Array[String]?
-      def command_line(arguments, text = File.binread("/proc/self/cmdline"))
+      # What started this process: ["ruby", "-Ilib", "exe/pelton", "server"]. `bundle exec` overwrites it with a title.
+      # nil if another program has loaded exe/pelton.
+      #: (Array[String], ?String, ?program: String) -> Array[String]?
+      def command_line(arguments, text = File.binread("/proc/self/cmdline"), program: $PROGRAM_NAME)
         words = text.split("\0", -1)[0...-1]
-        program = words[-arguments.size - 1]
-        words if words.last(arguments.size) == arguments.map(&:b) && File.basename(program.to_s) == "pelton"
+        return words if words.last(arguments.size) == arguments.map(&:b) && pelton?(words[-arguments.size - 1])
+
+        named(program, arguments)
       rescue SystemCallError
-        [RbConfig.ruby, $PROGRAM_NAME, *arguments] if File.basename($PROGRAM_NAME) == "pelton" # not Linux
+        named(program, arguments) # not Linux
       end
 
       private
+
+      def named(program, arguments) = ([RbConfig.ruby, program, *arguments] if pelton?(program) && File.file?(program))
+      def pelton?(program) = File.basename(program.to_s) == "pelton"
 
       def wanted?(arguments, env)
         RUBY_ENGINE == "ruby" && arguments.first == "server" && (arguments & SKIPPED_BY).empty? &&

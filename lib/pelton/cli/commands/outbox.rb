@@ -23,7 +23,7 @@ module Pelton
         example "pelton outbox -r ./config/environment.rb --batch 100"
         option :batch, "--batch N", "most rows of one transaction", type: Integer, default: 500
         option :poll, "--poll SECONDS", "time between two looks at the table", type: Float, default: 0.5
-        option :log, "--[no-]log", "log starts, stops and failures (default)", default: true
+        option :log, "--[no-]log", "log starts, stops and failures", default: true
         connects
         no_json
 

@@ -43,11 +43,11 @@ module Pelton
         narrows
         option :concurrency, "-c", "--concurrency N", "worker threads (config.concurrency)", type: Integer
         option :processes, "-p", "--processes N", "run and supervise N processes", type: Integer
-        option :log, "--[no-]log", "log starts, stops, assignments, failures (default)", default: true
+        option :log, "--[no-]log", "log starts, stops, assignments, failures", default: true
         option :log_format, "--log-format FORMAT", "how the log is written (default: text)",
                choices: %w[text logfmt json], &:to_sym
         option :log_batches, "--log-batches", "log each call of consume, too"
-        option :tune, "--[no-]tune", "start Ruby with a larger heap (default)", default: true
+        option :tune, "--[no-]tune", "start Ruby with a larger heap", default: true
         connects
         no_json
 
