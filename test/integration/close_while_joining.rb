@@ -34,10 +34,10 @@ Scenario.run do
         eventually(30, -> { "#{protocol}, round #{round}: #{report}" }) do
           (report = book.report(sent)).processed >= report.sent
         end
-        heir = join.call
+        successor = join.call
         work(round * 0.05)
         equal(true, member.stop, "the stop of who was there, #{protocol}, round #{round}")
-        member = heir
+        member = successor
       end
       eventually(30, "the last one's partitions") { member.assignments.fetch(name, []).size == PARTITIONS }
       equal(true, member.stop, "the last stop")

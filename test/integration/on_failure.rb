@@ -75,8 +75,8 @@ Scenario.run do
   # Who comes next goes on with what was stopped at.
   rest = Thread::Queue.new
   reader = consumer { messages.each { |one| rest << [partition, one.offset] } }
-  heir = app(group: group) { topic(name, to: reader) }
-  heir.start
+  successor = app(group: group) { topic(name, to: reader) }
+  successor.start
   equal([[4, 3], [4, 4], [4, 5]], take(rest, 3), "the rest")
-  equal(true, heir.stop, "stop")
+  equal(true, successor.stop, "stop")
 end

@@ -110,8 +110,8 @@ Scenario.run do
 
   children = pids.values
   server.kill(:KILL)
-  eventually(20, -> { "the orphans' ends: #{told("exit")}" }) { told("exit").size == 2 }
-  equal(children.to_h { |pid| [pid, 3] }, told("exit").to_h, "exit codes of the orphans")
+  eventually(20, -> { "the ends of processes without a parent: #{told("exit")}" }) { told("exit").size == 2 }
+  equal(children.to_h { |pid| [pid, 3] }, told("exit").to_h, "exit codes of processes without a parent")
   equal(children.sort, told("shutdown").map(&:first).uniq.sort, "who had a shutdown")
   equal([20, 20, 20, 20], committed(@environment["PELTON_GROUP"], @topic, 4), "what they committed")
   equal([nil, nil], answers("/live"), "nobody answers")

@@ -36,7 +36,9 @@ Scenario.run do
   told = { "debug" => "cgrp" }
   protocols.each do |kafka|
     group = unique("group")
-    owner, spare, heir = Array.new(3) { app(group: group, kafka: { **kafka, **told }) { topic(single, to: nothing) } }
+    owner, spare, successor = Array.new(3) do
+      app(group: group, kafka: { **kafka, **told }) { topic(single, to: nothing) }
+    end
     owner.start
     eventually(30, "its partition") { owner.assignments.any? }
     spare.start
@@ -45,9 +47,9 @@ Scenario.run do
     end
     equal(true, spare.stop, "the stop of who has no partition")
     equal(true, owner.stop, "the stop of who has one")
-    heir.start
-    eventually(25, "the partition of a group that all others left: #{kafka}") { heir.assignments.any? }
-    equal(true, heir.stop, "stop")
+    successor.start
+    eventually(25, "the partition of a group that all others left: #{kafka}") { successor.assignments.any? }
+    equal(true, successor.stop, "stop")
   end
 
   [{}, { "group.protocol" => "consumer" }].each do |kafka|

@@ -38,10 +38,10 @@ Scenario.run do
     equal(true, server.stop, "stop")
     equal([20], committed(group, name, 1), "committed at the stop")
     send.(jobs, 20...70)
-    heir = app(group: group, kafka: kafka) { topic(name, to: reader) }
-    heir.start
+    successor = app(group: group, kafka: kafka) { topic(name, to: reader) }
+    successor.start
     come.(jobs, 20...70)
-    equal(true, heir.stop, "stop of the heir")
+    equal(true, successor.stop, "stop of the successor")
     topic_again(name)
   end
 end

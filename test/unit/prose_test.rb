@@ -75,6 +75,26 @@ class ProseTest < Minitest::Test
     assert_empty names.grep(RIDDLE), "say subject, condition and expectation:"
   end
 
+  # --- names in the code: no metaphor from family, weather, funerals or staffing, and none that was replaced ---
+
+  METAPHOR = /(?:\A|_)(?:heirs?|orphan(?:s|ed)?|widow|birth|mourn|bur(?:y|ied)|funeral|hires?|dismiss|vacant|employ |
+              depart(?:ing)?|weather|storm|ailments?|strays?|verdicts?|moulds?|nudge|hurry|let_go|lots?|lanes? )
+              (?:_|\z|[?!])/x
+  KINDS = "def (?:self\\.)?|fn |class |module |struct |enum |trait |static |const "
+  DEFINED = /^\s*(?:pub(?:\(\w+\))? )?(?:#{KINDS})(\w+[?!]?)|@(\w+)/
+
+  def test_names_are_no_metaphors
+    code = Dir.glob(%w[lib/**/*.rb ext/*/src/**/*.rs], base: ROOT).to_h { |path| [path, names_in(read(path))] }
+    assert_operator code.values.sum(&:size), :>, 5000
+    assert_empty code.transform_values { |names| names.grep(METAPHOR) }.reject { |_, names| names.empty? },
+                 "docs/internals/glossary.md has the words of Pelton:"
+  end
+
+  def test_a_metaphor_is_found_in_names
+    assert_equal %w[give_birth heir? verdict lane],
+                 names_in("def give_birth\nfn heir?()\n@verdict = 1\nstruct Lane\nclass Planes\n@slot").grep(METAPHOR)
+  end
+
   # --- the measure itself ---
 
   def test_good_prose_has_no_problem
@@ -126,6 +146,11 @@ class ProseTest < Minitest::Test
   end
 
   private
+
+  # As snake_case: "key_queue" of "class KeyQueue".
+  def names_in(source)
+    source.scan(DEFINED).map { |names| names.compact.first.gsub(/(?<=[a-z])(?=[A-Z])/, "_").downcase }
+  end
 
   def rows_in(source) = source.scan(%r{(?:^|\s)(?:#|//[/!]?)\s.*}).flat_map { |comment| comment.scan(ROW) }
 

@@ -129,7 +129,7 @@ class ServingTest < Minitest::Test
     assert_equal :shutdown, Array.new(@log.size) { @log.pop }.last
   end
 
-  def test_an_orphan_that_cannot_finish_ends_by_force
+  def test_a_process_whose_parent_ended_and_that_cannot_finish_ends_by_force
     assert_equal 2, serve(shutdown_timeout: 0.1, flush_timeout: 0.05) { @teller.close }
   end
 

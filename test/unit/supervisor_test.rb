@@ -36,7 +36,7 @@ class SupervisorTest < Minitest::Test
       code = yield(number, order) if %w[TERM INT QUIT].include?(order)
       exit!(code) if code
     end
-    note("orphans", number)
+    note("without_parent", number)
     exit!(3)
   end
 
@@ -207,7 +207,7 @@ class SupervisorTest < Minitest::Test
       Process.kill(:KILL, pid)
     end
     assert_equal "KILL", code
-    assert_equal %w[0 1], await(2, "orphans").sort
+    assert_equal %w[0 1], await(2, "without_parent").sort
   ensure
     [held, release].each(&:close)
   end

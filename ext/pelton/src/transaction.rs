@@ -13,7 +13,7 @@ use pelton_core::wait;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A native call's own verdict at its deadline says more than ours.
+/// A native call's own result at its deadline says more than ours.
 const GRACE: Duration = Duration::from_secs(2);
 
 pub fn define(class: RClass) -> Result<(), Error> {

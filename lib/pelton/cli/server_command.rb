@@ -14,8 +14,8 @@ module Pelton
     class ServerCommand
       ENDING = Supervisor::ENDING
       FORCED = Supervisor::FORCED
-      ORPHANED = 3
-      private_constant :ENDING, :ORPHANED
+      PARENT_ENDED = 3
+      private_constant :ENDING, :PARENT_ENDED
 
       # err: gets reports; lines: what went wrong. orders: the IO to which a parent writes the names of signals.
       #: (App, err: IO, lines: ErrorLines, ?orders: IO?) -> void
@@ -33,7 +33,7 @@ module Pelton
         @first = Thread::Queue.new.push(:first)
         @ordered = false
         # true: the parent died.
-        @orphaned = false
+        @parent_ended = false
       end
 
       # Returns the exit code. The block returns the running server, or nil if it could not start. It gets the Signals,
@@ -47,7 +47,7 @@ module Pelton
         @server.signal(@early.shift) until @early.empty?
         @server.wait
         code = status
-        @orphaned && code != FORCED ? ORPHANED : code
+        @parent_ended && code != FORCED ? PARENT_ENDED : code
       ensure
         signals&.restore
         parent&.kill
@@ -77,7 +77,7 @@ module Pelton
         while (name = @orders.gets(chomp: true))
           order(name)
         end
-        @orphaned = true
+        @parent_ended = true
         order("TERM")
       end
 

@@ -239,7 +239,7 @@ module Pelton
       def offset_metadata = @progress.committed_metadata
 
       #: () { (Progress, bool sought) -> untyped } -> untyped
-      def progress = @lock.synchronize { yield @progress, @partition_jobs.departing?(@current.backlog) }
+      def progress = @lock.synchronize { yield @progress, @partition_jobs.left_by_seek?(@current.backlog) }
 
       def inspect = "#<#{self.class} #{@topic_name}/#{@partition} #{@closing.hook || "owned"}>"
 

@@ -70,7 +70,7 @@ module Pelton
 
       # Does a running job still have messages that a seek left behind?
       #: (Backlog | KeyedBacklog) -> bool
-      def departing?(backlog) = @executors.any? { |executor| executor.job&.left_by_seek?(backlog) }
+      def left_by_seek?(backlog) = @executors.any? { |executor| executor.job&.left_by_seek?(backlog) }
 
       # Does a job run, or wait for a worker? with_messages: one that has messages.
       #: (?with_messages: bool) -> bool
@@ -80,7 +80,7 @@ module Pelton
 
       private
 
-      def held_back?(backlog) = !@state.paused_until.nil? || departing?(backlog)
+      def held_back?(backlog) = !@state.paused_until.nil? || left_by_seek?(backlog)
 
       def assign_job(executor, backlog, held)
         if !executor.alive? then push(executor, :assigned, attempt: executor.next_build)

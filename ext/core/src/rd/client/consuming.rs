@@ -58,7 +58,7 @@ impl Client {
         text(unsafe { sys::rd_kafka_rebalance_protocol(self.raw) })
     }
 
-    /// Stores offsets for the next commit; each entry of `offsets` gets its own verdict.
+    /// Stores offsets for the next commit; each entry of `offsets` gets its own result.
     pub fn store_offsets(&self, offsets: &PartitionList) -> i32 {
         // SAFETY: live client and list.
         unsafe { ffi::rd_kafka_offsets_store(self.raw, offsets.raw()) }
