@@ -101,7 +101,8 @@ class EdgesTest < Minitest::Test
      "skipped offset 17 after 3 attempts: RuntimeError: the reason", "retries from offset 17 in 1.5 s",
      "WARN  pelton[#{Process.pid}] c FAIL: text", "INFO  pelton[#{Process.pid}] c opened",
      "c disconnected after being idle", "c reconnected", "ERROR pelton[#{Process.pid}] c closed, 2 messages not",
-     "c was never closed, 2 messages not delivered", "c: transaction aborted after 0.5 s: RuntimeError: the reason",
+     "c was garbage collected without a close, 2 messages not delivered: call close on it",
+     "c: transaction aborted after 0.5 s: RuntimeError: the reason",
      "ERROR pelton[#{Process.pid}] c failed and is replaced by a new client (attempt 2): RuntimeError: the reason",
      "c has a new client after RuntimeError: the reason", "ERROR pelton[#{Process.pid}] c: RuntimeError: the reason",
      "ERROR pelton[#{Process.pid}] c: a flush ended with 4 messages still in flight; c: not delivered since the " \

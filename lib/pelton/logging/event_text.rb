@@ -153,11 +153,11 @@ module Pelton
                    event[:name] || "without a name", owner, event[:started_at], event[:seconds], event[:at])]
       end
 
-      def worker_replaced(event) = [2, "#{event[:worker]} was killed and replaced"]
+      def worker_replaced(event) = [2, "#{event[:worker]} died or took too long, so a new one took its place"]
 
       def events_delayed(event)
-        [2, format("%d events of %s were published late, by up to %.1f s", event[:count], event[:poller],
-                   event[:seconds])]
+        [2, format("%d events of %s were published late, by up to %.1f s, because a subscriber or the process is slow",
+                   event[:count], event[:poller], event[:seconds])]
       end
 
       def message_delivery_failed(event) = [3, "#{event[:client]}: #{error(event[:error])}"]
@@ -202,7 +202,8 @@ module Pelton
 
       def producer_unclosed(event)
         lost = event[:undelivered]
-        [lost.zero? ? 1 : 2, "#{event[:client]} was never closed, #{count(lost)} not delivered"]
+        [lost.zero? ? 1 : 2, "#{event[:client]} was garbage collected without a close, #{count(lost)} not delivered: " \
+                             "call close on it"]
       end
 
       def kafka_log(event)

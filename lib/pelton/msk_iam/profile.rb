@@ -55,7 +55,7 @@ module Pelton
         end
         return unless @given && values.empty?
 
-        raise ConfigError.new(:profile, @name, "there is no such profile in ~/.aws")
+        raise ConfigError.new(:profile, @name, "there is no such profile in ~/.aws: add it, or name another")
       end
 
       def file(variable, name) = @env[variable] || File.join(@env["HOME"] || Dir.home, ".aws", name)

@@ -59,7 +59,9 @@ module Pelton
     def define(name, **values)
       @lock.synchronize do
         raise ConfigError.new("event", name, FORM) unless name.is_a?(String) && name.match?(/\A[a-z]\w*(\.[a-z]\w*)+\z/)
-        raise ConfigError.new("event", name, "exists already") if Events::TABLE.key?(name) || @own.key?(name)
+
+        taken = Events::TABLE.key?(name) || @own.key?(name)
+        raise ConfigError.new("event", name, "exists already: choose another name") if taken
 
         kind = Events::Kind.new(name, values.keys.freeze, "An event of the app.", values.freeze).freeze
         @own = { **@own, name => kind }.freeze

@@ -33,7 +33,8 @@ module Pelton
       # See Consumer#dispatch_to_dead_letters.
       #: (Message, (Exception | String)?, Integer) -> true
       def dispatch(message, reason, attempt)
-        to = @topic.dead_letters or raise ConfigError.new("topic #{@topic.name}: dead_letters", nil, "is not set")
+        setting = "topic #{@topic.name}: dead_letters"
+        to = @topic.dead_letters or raise ConfigError.new(setting, nil, "is not set: add it to the route")
         failure = Failure.new(reason, message, attempt, Failure.next_id)
         sent = insist(copy(failure, to), failure) { |copy| copy.deliver(@exactly_once.copier) }
         @bus.publish("message.dead_lettered", **@facts, offset: message.offset, attempts: attempt, to: to,
