@@ -127,7 +127,7 @@ impl Subscription {
             if !passes(answer.code) && !answer.rows.iter().any(|row| passes(row.error)) || self.closing.is_over() {
                 return;
             }
-            self.rest(parker, Some(PAUSE), || false);
+            self.rest_briefly(parker);
         }
     }
 
@@ -145,8 +145,12 @@ impl Subscription {
             return;
         }
         while !client.member_id().is_empty() && !self.closing.is_over() {
-            self.rest(parker, Some(PAUSE), || false);
+            self.rest_briefly(parker);
         }
+    }
+
+    fn rest_briefly(&self, parker: &Arc<Parker>) {
+        self.rest(parker, Some(PAUSE), || false);
     }
 
     /// Waits until it is `ready` (true), for at most that time, and not beyond the close's deadline, which may move
