@@ -54,11 +54,13 @@ impl KafkaError {
         error
     }
 
-    /// Whether the same call may succeed later without a change: Kafka's transient codes (the protocol's error table,
-    /// column "retriable") and librdkafka's transport and timeout codes.
+    /// Whether the same call may succeed later without a change: Kafka's transient codes (those whose exception is a
+    /// RetriableException in Kafka 4.1) and librdkafka's transport and timeout codes.
     pub fn retriable(&self) -> bool {
-        const TRANSIENT: &[i32] =
-            &[2, 3, 5, 6, 7, 9, 13, 14, 15, 16, 19, 20, 51, 56, 70, 71, 72, 74, 75, 76, 84, 89, 95, 100, 103];
+        const TRANSIENT: &[i32] = &[
+            2, 3, 5, 6, 7, 9, 13, 14, 15, 16, 19, 20, 41, 51, 56, 70, 71, 72, 74, 75, 78, 80, 83, 84, 88, 89, 100, 103,
+            106, 122, 123, 133,
+        ];
         let ours = matches!(
             self.code,
             codes::TRANSPORT
@@ -164,4 +166,61 @@ impl std::error::Error for Error {}
 /// 0 is success, as librdkafka has it.
 pub(crate) fn check(code: i32) -> Result<(), Error> {
     if code == 0 { Ok(()) } else { Err(Error::code(code)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As librdkafka names them: INVALID_MSG is Kafka's CORRUPT_MESSAGE.
+    const RETRIABLE: [&str; 27] = [
+        "INVALID_MSG",
+        "UNKNOWN_TOPIC_OR_PART",
+        "LEADER_NOT_AVAILABLE",
+        "NOT_LEADER_FOR_PARTITION",
+        "REQUEST_TIMED_OUT",
+        "REPLICA_NOT_AVAILABLE",
+        "NETWORK_EXCEPTION",
+        "COORDINATOR_LOAD_IN_PROGRESS",
+        "COORDINATOR_NOT_AVAILABLE",
+        "NOT_COORDINATOR",
+        "NOT_ENOUGH_REPLICAS",
+        "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+        "NOT_CONTROLLER",
+        "CONCURRENT_TRANSACTIONS",
+        "KAFKA_STORAGE_ERROR",
+        "FETCH_SESSION_ID_NOT_FOUND",
+        "INVALID_FETCH_SESSION_EPOCH",
+        "LISTENER_NOT_FOUND",
+        "FENCED_LEADER_EPOCH",
+        "UNKNOWN_LEADER_EPOCH",
+        "OFFSET_NOT_AVAILABLE",
+        "PREFERRED_LEADER_NOT_AVAILABLE",
+        "ELIGIBLE_LEADERS_NOT_AVAILABLE",
+        "ELECTION_NOT_NEEDED",
+        "UNSTABLE_OFFSET_COMMIT",
+        "THROTTLING_QUOTA_EXCEEDED",
+        "UNKNOWN_TOPIC_ID",
+    ];
+    /// Later than librdkafka's names.
+    const NEWER: [i32; 5] = [103, 106, 122, 123, 133];
+
+    #[test]
+    fn what_is_retriable_in_kafka_is_retriable() {
+        let retriable: Vec<_> = (1..=200).map(KafkaError::new).filter(KafkaError::retriable).collect();
+        let (named, newer) = retriable.split_at(RETRIABLE.len());
+        assert_eq!(RETRIABLE[..], named.iter().map(|error| &error.name[..]).collect::<Vec<_>>());
+        assert_eq!(NEWER[..], newer.iter().map(|error| error.code).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_is_fatal_or_abortable_is_not_retriable() {
+        let error = KafkaError::new(codes::TRANSPORT);
+        assert!(error.retriable());
+        assert!(!KafkaError { fatal: true, ..error.clone() }.retriable());
+        assert!(!KafkaError { abortable: true, ..error.clone() }.retriable());
+        assert!(!KafkaError { retry: Some(false), ..error }.retriable());
+        assert!(KafkaError { retry: Some(true), ..KafkaError::new(1) }.retriable());
+        assert!(!KafkaError { retry: Some(true), abortable: true, ..KafkaError::new(1) }.retriable());
+    }
 }
