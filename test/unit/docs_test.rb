@@ -101,6 +101,18 @@ class DocsTest < Minitest::Test
     assert_empty words - THINGS - roles.map(&:first), "#{GLOSSARY} lacks"
   end
 
+  # These are lists or compare tools; everything else begins with an example and ends with what can go wrong.
+  WITHOUT_EXAMPLE = %w[command-line dashboard-pages moving-from-karafka terms troubleshooting].freeze
+
+  def test_each_guide_has_an_example_and_says_what_can_go_wrong
+    pages = GUIDES.grep(%r{\Adocs/guides/}).to_h { |page| [File.basename(page, ".md"), read(page)] }
+    assert_operator pages.size, :>, 40
+    assert_empty pages.except(*WITHOUT_EXAMPLE).reject { |_, text| text.match?(/^## .*[Ss]mallest example$/) }.keys
+    assert_empty pages.except("terms", "troubleshooting").reject { |_, text|
+                   text.include?("\n## What can go wrong\n")
+                 }.keys
+  end
+
   def test_contributing_names_the_rust_that_cargo_needs
     needed = read("Cargo.toml")[/^rust-version = "([\d.]+)"/, 1]
     assert_includes read("CONTRIBUTING.md"), "Rust #{needed} or newer"
