@@ -74,6 +74,12 @@ class ArchitectureTest < Minitest::Test
     assert_none homeless.map { |path| "#{path}: give it a floor (FLOORS in test/architecture_test.rb)" }
   end
 
+  def test_every_pattern_of_a_floor_has_files
+    paths = LIBRARY.keys.map { |path| path.sub("lib/", "../").sub("../pelton/", "").delete_suffix(".rb") }
+    ghosts = FLOORS.values.flatten.reject { |pattern| paths.any? { |path| fits?(pattern, path) } }
+    assert_none ghosts.map { |pattern| "FLOORS: no file fits #{pattern}" }
+  end
+
   def test_a_file_requires_its_own_floor_or_a_lower_one
     assert_none(LIBRARY.flat_map do |path, file|
       (file.requires - [UPWARD[path]]).filter_map do |other|
@@ -323,8 +329,10 @@ class ArchitectureTest < Minitest::Test
 
   def floor(path)
     name = path.sub("lib/", "../").sub("../pelton/", "").delete_suffix(".rb")
-    FLOORS.find { |_, patterns| patterns.any? { |pattern| File.fnmatch?(pattern, name, File::FNM_PATHNAME) } }&.first
+    FLOORS.find { |_, patterns| patterns.any? { |pattern| fits?(pattern, name) } }&.first
   end
+
+  def fits?(pattern, name) = File.fnmatch?(pattern, name, File::FNM_PATHNAME)
 
   # A file without a floor is another test's business.
   def height(path) = ORDER.index(floor(path)) || 0
