@@ -64,7 +64,6 @@ struct State {
     retired: Vec<Connection>,
     /// Those without an answer, by the id that librdkafka brings back.
     calls: HashMap<usize, Arc<Call>>,
-    closed: bool,
 }
 
 impl State {
@@ -152,7 +151,7 @@ impl Admin {
     fn alive(&self) -> Result<MutexGuard<'_, State>, Error> {
         self.origin.check()?;
         let state = lock(&self.state);
-        if state.closed || self.closing.started() { Err(Error::Closed) } else { Ok(state) }
+        if self.closing.started() { Err(Error::Closed) } else { Ok(state) }
     }
 
     /// Makes a client for this question where there is none, which blocks for milliseconds.
@@ -287,7 +286,6 @@ impl Admin {
         self.poller.unregister(self.id);
         let (connections, calls) = {
             let mut state = lock(&self.state);
-            state.closed = true;
             let retired = std::mem::take(&mut state.retired);
             let open = state.open.iter_mut().filter_map(Option::take);
             let connections: Vec<_> = open.chain(retired).collect();
