@@ -7,10 +7,11 @@ COUNT = Bench.some(300_000)
 PRODUCERS = 25
 CALLS = Bench.some(600) # of produce_many, 1,000 messages each
 PAYLOAD = ("x" * 100).freeze
+IDEMPOTENT = { **Cluster::PRODUCE, "enable.idempotence" => "true" }.freeze
 
 # Opened producers, connected: their first message is delivered.
-def producers(topic, count)
-  list = Array.new(count) { Cluster.producer }
+def producers(topic, count, options = Cluster::PRODUCE)
+  list = Array.new(count) { Cluster.producer(options) }
   list.each { |producer| producer.produce_sync(topic: topic, payload: PAYLOAD, timeout: 30) }
   yield list
 ensure
@@ -40,6 +41,14 @@ Bench.measure("produce") do |bench|
 
   bench.case("1 producer", "msg/s", vs: "C loop") do
     producers(topic, 1) { |(producer)| COUNT / Bench.seconds { produce(producer, topic, COUNT) } }
+  end
+
+  bench.case("C loop, idempotent", "msg/s") do
+    Cluster.c_loop("produce", topic, COUNT, PAYLOAD.bytesize, options: IDEMPOTENT)
+  end
+
+  bench.case("1 producer, idempotent", "msg/s", vs: "C loop, idempotent") do
+    producers(topic, 1, IDEMPOTENT) { |(producer)| COUNT / Bench.seconds { produce(producer, topic, COUNT) } }
   end
 
   bench.case("1 producer, per message", "objects") do
