@@ -241,6 +241,8 @@ module Pelton
     #   lags              messages per partition that are not done, up to the end that the last fetch reported
     #                     (transaction markers included, as Kafka's own tools count)
     #   stopped           offsets of partitions that stopped (`then: :stop`)
+    #   calls             seconds that the longest present call of each partition runs; 0: it is at none
+    #   long_calls        those of them that run for `long_call` or longer
     #   jobs              calls of consumers' methods; aside: those that wait for Kafka without a worker
     #   leaked            threads that still run after their consumer ended
     #   { threads: { "pelton.worker" => 5, "other" => 1 }, native_threads: { "rdk:broker" => 3 }, descriptors: 40,
@@ -250,7 +252,7 @@ module Pelton
     #     lags: { "billing" => { "orders" => { 0 => 12 } } }, stopped: { "billing" => { "orders" => { 1 => 41 } } } }
     #: () -> Hash[Symbol, untyped]
     def stats
-      none = { consumers: {}, consumer_threads: {}, lags: {}, stopped: {}, leaked: 0,
+      none = { consumers: {}, consumer_threads: {}, lags: {}, stopped: {}, calls: {}, long_calls: {}, leaked: 0,
                jobs: { running: 0, waiting: 0, aside: 0 } }
       return @server.stats unless [nil, :stopped].include?(@server&.status)
 

@@ -197,13 +197,15 @@ module Pelton
        "Messages of a partition of config.schedule_topic were due, and their transaction is committed.",
        { messages: "number of messages", lag: "seconds between the due time of the first one and the sending" }],
       ["stats.measured",
-       %i[threads native_threads descriptors memory consumers consumer_threads lags stopped jobs leaked],
+       %i[threads native_threads descriptors memory consumers consumer_threads lags stopped calls long_calls jobs
+          leaked],
        "Numbers of the process, as `Pelton.stats` returns them. Every config.stats_interval while a server runs, if " \
        "subscribed.",
        { threads: "Ruby threads by kind", native_threads: "native threads by name", descriptors: "open descriptors",
          memory: "bytes: budget, resident, fetched, batches, retained, decoded, producers",
          consumers: "consumer objects per partition", consumer_threads: "threads of consumers per partition",
          lags: "messages per partition that are not done", stopped: "partitions that stopped, with the offset",
+         calls: "seconds of the longest present call per partition", long_calls: "those that run for `long_call`",
          jobs: "`{ running: 2, waiting: 7, aside: 0 }`", leaked: "number of leaked threads that still run" }],
       ["workers.scaled", %i[from to], "The number of worker threads was changed (Server#concurrency=).",
        { from: "number before", to: "number now" }],

@@ -81,8 +81,8 @@ module Pelton
 
     # Sets the gauges.
     def measure(stats)
-      %i[consumer_lag_messages partition_lag_messages partitions_assigned partitions_stopped jobs threads
-         native_threads native_memory_bytes].each { |name| @families[name].clear }
+      %i[consumer_lag_messages partition_lag_messages partitions_assigned partitions_stopped
+         longest_call_seconds long_calls jobs threads native_threads native_memory_bytes].each { |name| @families[name].clear }
       partitions(stats)
       { jobs: :jobs, threads: :threads, native_threads: :native_threads }.each do |name, key|
         stats[key].to_h.each { |label, number| @families[name].set([label], number) }
@@ -108,6 +108,14 @@ module Pelton
       end
       each_topic(stats[:stopped]) { |*route, found| @families[:partitions_stopped].set(route, found.size) }
       each_topic(stats[:consumers]) { |*route, found| @families[:partitions_assigned].set(route, found.size) }
+      calls(stats)
+    end
+
+    def calls(stats)
+      each_topic(stats[:calls]) do |group, topic, found|
+        @families[:longest_call_seconds].set([group, topic], found.each_value.max)
+        @families[:long_calls].set([group, topic], stats[:long_calls].dig(group, topic).to_h.size)
+      end
     end
 
     # A partition without lag is not late, whatever its last message was.

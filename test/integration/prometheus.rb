@@ -18,8 +18,10 @@ Scenario.run do
   promtool("test", "rules", "#{Prometheus::FOLDER}/alerts_test.yml")
   promtool("check", "config", "#{Prometheus::FOLDER}/prometheus.yml")
 
+  gate = Thread::Queue.new
   reader = Class.new(Pelton::Consumer) do
-    def process(message)
+    define_method(:process) do |message|
+      gate.pop if message.raw_payload == '"hang"'
       raise "poison" if message.raw_payload == "poison"
 
       message.payload
@@ -31,6 +33,7 @@ Scenario.run do
       retries 1
       backoff 0..0
       dead_letters dead
+      long_call 2
     end
   end
   metrics = Pelton::Metrics.new(one)
@@ -67,13 +70,21 @@ Scenario.run do
   equal([0.0], query("sum(pelton_consumer_lag_messages)"), "lag")
   equal([3.0], query("sum(pelton_partitions_assigned)"), "partitions")
 
-  equal(14, panels_have_data, "panels")
+  equal(16, panels_have_data, "panels")
   { true => "application/openmetrics-text", false => "text/plain" }.each do |open, type|
     answer = Net::HTTP.start("127.0.0.1", port) { |http| http.get("/metrics", { "Accept" => type }) }
     equal(["200", true], [answer.code, answer["Content-Type"].start_with?(type)], "scrape")
     equal(open, answer.body.end_with?("# EOF\n"), "the end of OpenMetrics")
     promtool("check", "metrics", input: answer.body) unless open
   end
+
+  equal([[0.0], [0.0]], [query("pelton_long_calls"), query("pelton_longest_call_seconds")], "no call hangs")
+  send.(['"hang"'])
+  eventually(40, "the age of a call that hangs") { query("pelton_longest_call_seconds > 1").any? }
+  eventually(40, "a call that is long") { query("pelton_long_calls") == [1.0] }
+  check(query("pelton_longest_call_seconds").first >= 2, "it is as old as long_call")
+  gate << nil
+  eventually(40, "the call has returned") { query("pelton_long_calls + pelton_longest_call_seconds") == [0.0] }
   server.destroy
   equal(true, one.stop, "stop")
 end

@@ -9,10 +9,6 @@ require "pelton/web"
 # once: the states are Pelton's, whatever the Ruby
 
 Scenario.run do
-  summary = Pelton::Reports::Summary # otherwise a minute
-  summary.send(:remove_const, :LONG)
-  summary.const_set(:LONG, 1)
-
   name = topic(partitions: 5)
   group = unique("stuck")
   gate = Thread::Queue.new
@@ -28,6 +24,7 @@ Scenario.run do
       retries 100
       backoff 600..600
       max_messages 1
+      long_call 1
     end
   end
   web = Pelton::Web.new(all)

@@ -60,6 +60,31 @@ class HealthTest < Minitest::Test
     assert_equal({ "g" => {} }, app.stats[:stopped])
   end
 
+  # Starts one call that does not return, and yields the long calls of the group meanwhile.
+  def in_a_call(own)
+    produce(1)
+    entered, gate = Array.new(2) { Thread::Queue.new }
+    script { |_| entered.push(1) && gate.pop }
+    app.config.long_call = 0.05
+    app.routes { topic("orders", to: Consumer) { long_call(own) if own } }
+    start
+    subscription.assign_now(["orders", 0])
+    entered.pop
+    eventually { app.stats[:calls]["g"]["orders"][0] > 0.05 }
+    yield app.stats[:long_calls]["g"]
+    gate.close
+    eventually { app.stats[:calls]["g"]["orders"][0].zero? }
+    assert_equal({ "g" => {} }, app.stats[:long_calls])
+  end
+
+  def test_a_call_is_long_after_the_time_of_the_app
+    in_a_call(nil) { |long| assert_equal [0], long.fetch("orders").keys }
+  end
+
+  def test_a_topic_with_long_work_has_a_time_of_its_own
+    in_a_call(600) { |long| assert_empty long }
+  end
+
   def test_a_long_job_quiet_a_rebalance_and_a_stop_are_no_illness
     produce(1)
     server = start

@@ -166,7 +166,9 @@ class MetricsTest < Minitest::Test
   def test_few_partitions_of_many_have_series
     metrics(partitions: 3)
     none = { threads: {}, native_threads: nil, descriptors: nil, memory: {}, stopped: { "g" => { "a" => { 0 => 9 } } },
-             consumers: { "g" => { "a" => { 0 => 1, 1 => 1 } } }, jobs: { running: 1, waiting: 0, aside: 0 } }
+             consumers: { "g" => { "a" => { 0 => 1, 1 => 1 } } }, jobs: { running: 1, waiting: 0, aside: 0 },
+             calls: { "g" => { "a" => { 0 => 0, 1 => 9.5 }, "b" => { 0 => 0 } } },
+             long_calls: { "g" => { "a" => { 1 => 9.5 } } } }
     lags = { "g" => { "a" => { 1 => 5, 0 => 0 }, "b" => { 0 => 1, 1 => 2, 2 => 3 } } }
     app.define_singleton_method(:stats) { { **none, lags: lags } }
     consumed(topic: "a")
@@ -177,6 +179,10 @@ class MetricsTest < Minitest::Test
                  lines("pelton_partition_lag_seconds")
     assert_equal ["pelton_partitions_stopped{group=\"g\",topic=\"a\"} 1"], lines("pelton_partitions_stopped")
     assert_empty lines("pelton_open_descriptors")
+    assert_equal ["pelton_longest_call_seconds{group=\"g\",topic=\"a\"} 9.5",
+                  "pelton_longest_call_seconds{group=\"g\",topic=\"b\"} 0"], lines("pelton_longest_call_seconds")
+    assert_equal ["pelton_long_calls{group=\"g\",topic=\"a\"} 1", "pelton_long_calls{group=\"g\",topic=\"b\"} 0"],
+                 lines("pelton_long_calls")
   end
 
   def test_each_part_of_the_native_memory_has_a_series

@@ -274,12 +274,12 @@ class ReportsTest < Minitest::Test
   end
 
   JOB = { group: "g", consumer: "C", topic: "t", partition: 0, kind: "consume", since: 1.0, called: 1.5,
-          messages: 3, offset: 7 }.freeze
+          messages: 3, offset: 7, long: 60 }.freeze
   ERROR = { at: 1.0, source: "s", class: "E", message: "m", group: "g", topic: "t", partition: 0, offset: 7,
             failure_id: "f" }.freeze
 
   def test_rows_of_a_report_may_lack_what_is_optional_and_nothing_else
-    { running: [JOB, %i[called messages offset]], errors: [ERROR, %i[group topic partition offset failure_id]] }
+    { running: [JOB, %i[called messages offset long]], errors: [ERROR, %i[group topic partition offset failure_id]] }
       .each do |field, (row, optional)|
         assert_equal [row], parse(field => [row]).public_send(field)
         row.each_key do |name|

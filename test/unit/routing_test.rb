@@ -266,6 +266,7 @@ class RoutingTest < Minitest::Test
     assert_includes orders.call { filter }, "filter = [nil]: expected an object with"
     assert_includes orders.call { filter String }, "topic orders: filter = [String]"
     assert_includes orders.call { expire_after 0 }, "expire_after = 0: expected a number of seconds > 0"
+    assert_includes orders.call { long_call 0 }, "long_call = 0: expected a number of seconds > 0"
     assert_includes orders.call { delay(-1) }, "delay"
     assert_includes orders.call { throttle 0, every: 60 }, "throttle 100, every: 60"
     assert_includes orders.call { throttle 1, every: nil }, "throttle"

@@ -70,7 +70,8 @@ class StatsdTest < Minitest::Test
   def test_many_lags_take_several_datagrams
     statsd
     lags = { "g" => (1..100).to_h { |number| ["topic-#{number}", { 0 => number, 1 => 1 }] } }
-    @bus.publish("stats.measured", jobs: { running: 1, waiting: 2, aside: 0 }, lags: lags)
+    @bus.publish("stats.measured", jobs: { running: 1, waiting: 2, aside: 0 }, lags: lags,
+                                   calls: {}, long_calls: {})
     lines = []
     datagrams = 0
     while lines.size < 103
@@ -81,6 +82,15 @@ class StatsdTest < Minitest::Test
     end
     assert_operator datagrams, :>, 2
     assert_equal ["pelton.jobs.running:1|g", "pelton.lag:101|g|#group:g,topic:topic-100"], [lines.first, lines.last]
+  end
+
+  def test_the_longest_call_and_the_calls_that_are_long
+    statsd
+    @bus.publish("stats.measured", jobs: {}, lags: {}, long_calls: { "g" => { "a" => { 1 => 9.5 } } },
+                                   calls: { "g" => { "a" => { 0 => 0, 1 => 9.5 }, "b" => { 0 => 0 } } })
+    lines = ["longest_call:9.5|g|#group:g,topic:a", "long_calls:1|g|#group:g,topic:a",
+             "longest_call:0|g|#group:g,topic:b", "long_calls:0|g|#group:g,topic:b"]
+    assert_equal(lines.map { |line| "pelton.#{line}" }, received)
   end
 
   def test_a_unix_socket_that_comes_later

@@ -58,6 +58,8 @@ class TopFrameTest < Minitest::Test
     assert_empty rows.call(running: [job.call(59.9), { **JOB, called: nil }, JOB.except(:called, :offset)])
     assert_equal [["orders/0", 60.0, 12, 7]], rows.call(running: [job.call(60)])
     assert_equal [["orders/0", 90.0, 3, 7]], rows.call(running: [job.call(70), job.call(90, offset: 3), job.call(80)])
+    assert_empty rows.call(running: [job.call(119.9, long: 120)]), "its route has a time of its own"
+    assert_equal [["orders/0", 5.0, 12, 7]], rows.call(running: [job.call(5, long: 5)])
     assert_equal [["orders/9", 60.0, nil, nil]], rows.call(running: [job.call(60, partition: 9, offset: nil)])
     assert_empty rows.call(running: [job.call(60)], at: NOW - 30), "a silent process"
   end

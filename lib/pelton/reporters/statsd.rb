@@ -92,7 +92,7 @@ module Pelton
         event[:lags].each do |group, topics|
           topics.each { |topic, lags| rows << ["lag", lags.each_value.sum, "g", { group: group, topic: topic }] }
         end
-        deliver(rows)
+        deliver(rows + calls(event))
       end
 
       # Closes the socket. A later event opens it again.
@@ -103,6 +103,16 @@ module Pelton
       def inspect = "#<#{self.class} #{@address.inspect}, lost #{@lost}>"
 
       private
+
+      def calls(event)
+        event[:calls].flat_map do |group, topics|
+          topics.flat_map do |topic, found|
+            route = { group: group, topic: topic }
+            [["longest_call", found.each_value.max.round(3), "g", route],
+             ["long_calls", event[:long_calls].dig(group, topic).to_h.size, "g", route]]
+          end
+        end
+      end
 
       def destination(address)
         path = address.to_s[%r{\Aunix:(?://)?(/.+)\z}, 1] and return Addrinfo.unix(path, :DGRAM)

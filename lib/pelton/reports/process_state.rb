@@ -126,8 +126,9 @@ module Pelton
           owners.flat_map { |owner, (_, list)| list.map { |job| [job, listener.group, owner] } }
         end
         jobs.max_by(JOBS) { |job,| job.seconds }.map do |job, group, owner|
-          { group: group.name, consumer: group.topic(owner.topic_name).consumer_class.to_s, topic: owner.topic_name,
-            partition: owner.partition, kind: job.kind, since: (now - job.seconds).round(3),
+          route = group.topic(owner.topic_name)
+          { group: group.name, consumer: route.consumer_class.to_s, topic: owner.topic_name,
+            partition: owner.partition, kind: job.kind, long: route.long_call, since: (now - job.seconds).round(3),
             called: job.call && (now - job.call).round(3), messages: job.messages, offset: job.offset }
         end
       end

@@ -19,7 +19,7 @@ module Pelton
     #   rates       per second since the report before: {in: {"billing" => 12.5}, out: 3.0, errors: 0.2}
     #   totals      since the start: {in: {"billing" => 4500}, out: 12, errors: 3}; nil: the process does not count them
     #   running     jobs on workers: [{group:, consumer:, topic:, partition:, kind:, since:, called:, messages:,
-    #               offset:}, …]. called: when the present call of the user's code began, or nil. offset: of the message
+    #               offset:, long:}, …]. long: seconds from which a call is long, or nil. called: when the present call of the user's code began, or nil. offset: of the message
     #               that `process` has, or the first that `consume` has not finished, or nil
     #   partitions  {"billing" => {"orders" => [[0, 12, "idle"], …]}}: number, lag (or nil), state
     #   left_out    number of partitions that are not in the report
@@ -45,7 +45,8 @@ module Pelton
       NUMBER = [Integer, nil].freeze
       COUNT = ->(v) { v.is_a?(Integer) && v.between?(0, 2**62) }
       JOB = { group: String, consumer: String, topic: String, partition: Integer, kind: String, since: TIME,
-              called: ->(v) { v.nil? || kind?(v, TIME) }, messages: NUMBER, offset: NUMBER }.freeze
+              called: ->(v) { v.nil? || kind?(v, TIME) }, messages: NUMBER, offset: NUMBER,
+              long: ->(v) { v.nil? || kind?(v, TIME) } }.freeze
       ERROR = { at: TIME, source: String, class: String, message: String, group: WORDS, topic: WORDS,
                 partition: NUMBER, offset: NUMBER, failure_id: WORDS }.freeze
       JOB_CLASS = { class: String, count: COUNT, failed: COUNT, seconds: RATE, slowest: RATE }.freeze

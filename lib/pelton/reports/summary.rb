@@ -6,7 +6,8 @@ module Pelton
   module Reports
     # What the latest reports of several processes say together, as rows of tables. For `pelton top` and the dashboard.
     class Summary
-      # Seconds after which a call of the user's code needs attention, and the state of its partition then.
+      # Seconds after which a call of the user's code needs attention, if its report does not say; and the state of its
+      # partition then.
       LONG = 60
       LONG_CALL = "long call"
 
@@ -50,14 +51,15 @@ module Pelton
         end
       end
 
-      # What runs, the longest first. call: seconds of the present call of the user's code. offset: see Report.
+      # What runs, the longest first. call: seconds of the present call of the user's code; long: it needs
+      # attention. offset: see Report.
       #: () -> Array[Hash[Symbol, untyped]]
       def jobs
         rows = live(@group).flat_map do |one|
           one.running.select { |job| of_group?(job) }.map do |job|
             { seconds: seconds(job[:since]), call: seconds(job[:called]), consumer: job[:consumer],
               partition: "#{job[:topic]}/#{job[:partition]}", offset: job[:offset], kind: job[:kind],
-              messages: job[:messages], process: one.process_name }
+              messages: job[:messages], process: one.process_name, long: long?(job) }
           end
         end
         rows.sort_by { |row| -row[:seconds] }
@@ -117,11 +119,13 @@ module Pelton
 
       # {["billing", "orders", 0] => [150.2, 42]}: the longest call of each partition, if it is long, and its offset.
       def long_calls(report)
-        calls = report.running.select { |job| of_group?(job) && job[:called] && @now - job[:called] >= LONG }
+        calls = report.running.select { |job| of_group?(job) && long?(job) }
         calls.sort_by { |job| -job[:called] }.to_h do |job|
           [job.values_at(:group, :topic, :partition), [seconds(job[:called]), job[:offset]]]
         end
       end
+
+      def long?(job) = !job[:called].nil? && @now - job[:called] >= (job[:long] || LONG)
 
       # {["billing", "orders", 0] => [12, "failing"]}: lag and state of the partitions that need attention.
       def states(report, calls)

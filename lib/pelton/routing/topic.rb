@@ -77,12 +77,13 @@ module Pelton
       #: () -> bool
       def keyed? = concurrency > 1
 
-      # The same route with the config's `max_messages`, unless it has its own.
+      # The same route with the config's `max_messages` and `long_call`, unless it has its own.
       #: (Config) -> Topic
       def with_defaults(config)
-        return self if max_messages
+        return self if max_messages && long_call
 
-        Topic.new(@given, @consumer, { **@settings, max_messages: config.max_messages })
+        common = { max_messages: config.max_messages, long_call: config.long_call }
+        Topic.new(@given, @consumer, @settings.merge(common) { |_, own, other| own || other }, stage: @stage)
       end
 
       # The route of one topic that the pattern matches, with that topic's name.

@@ -13,7 +13,8 @@ module Pelton
     class TopicWords
       WORDS = %i[decode deserializer key_deserializer headers_deserializer retries backoff retry_in dead_letters
                  on_failure on_dead_letter transactional max_messages manual_offsets concurrency where filter
-                 expire_after delay throttle from partitions creates active tick_every].freeze
+                 expire_after delay throttle from partitions creates active tick_every
+                 long_call].freeze
       # Words that other tools have for a new topic, and how to say that here.
       CREATES = {
         **%i[replication replication_factor replicas].to_h { |word| [word, "use creates replication: 3"] },
@@ -224,6 +225,11 @@ module Pelton
       #   tick_every 5
       #: (Numeric) -> void
       def tick_every(seconds) = set(:tick_every, seconds)
+
+      # Seconds after which one call of the consumer needs attention: the dashboard, `pelton top` and metrics show it.
+      #   long_call 600
+      #: (Numeric) -> void
+      def long_call(seconds) = set(:long_call, seconds)
 
       # false: the topic is ignored.
       #   active ENV["ORDERS"] == "on"

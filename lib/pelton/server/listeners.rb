@@ -71,7 +71,7 @@ module Pelton
       alive = ->(coordinator) { coordinator.executors.count(&:alive?) }
       { consumers: per_partition(&alive), consumer_threads: per_partition(&threads),
         lags: @listeners.to_h { |listener| [listener.group.name, listener.lags] },
-        stopped: @listeners.to_h { |listener| [listener.group.name, listener.stopped] } }
+        stopped: @listeners.to_h { |listener| [listener.group.name, listener.stopped] }, **calls }
     end
 
     private
@@ -84,6 +84,20 @@ module Pelton
                                               runs_checks: runs_checks,
                                               ahead: @engines.ahead(group, deserializers),
                                               open_producer: @clients.producers(group), **@shared)
+    end
+
+    # Seconds that the longest present call of each partition runs, 0 without one; and those that are long.
+    def calls
+      now = per_partition { |coordinator| coordinator.executors.filter_map { |one| one.busy&.last }.max || 0 }
+      long = @listeners.to_h do |listener|
+        name = listener.group.name
+        topics = now.fetch(name, {}).to_h do |topic, all|
+          limit = listener.group.topic(topic).long_call
+          [topic, all.select { |_, seconds| seconds >= limit }]
+        end
+        [name, topics.reject { |_, all| all.empty? }]
+      end
+      { calls: now, long_calls: long }
     end
 
     # {"billing" => {"orders" => {0 => 12}}}: the sum of the block's values for the partition's coordinators. A

@@ -96,7 +96,10 @@ module Pelton
         [:throttle, :rate, nil,
          "`throttle 100, every: 60`: at most 100 messages of a partition start within any 60 s."],
         [:tick_every, :positive_seconds, nil,
-         "Time between two calls of the consumer's `tick`. Unset: it is not called.", SECONDS]
+         "Time between two calls of the consumer's `tick`. Unset: it is not called.", SECONDS],
+        [:long_call, :positive_seconds, nil,
+         "`long_call 600`: a call of this topic's consumer needs attention after this time. Unset: " \
+         "`config.long_call`.", SECONDS]
       ],
       "Topic" => [
         [:creates, :creation, nil,

@@ -35,9 +35,7 @@ module Pelton
         def jobs = @jobs ||= summary.jobs
 
         # How long a call runs. It stands out if that is long.
-        def call_time(time)
-          time && time >= Reports::Summary::LONG ? badge(seconds(time), :bad) : seconds(time)
-        end
+        def call_time(time, long) = long ? badge(seconds(time), :bad) : seconds(time)
 
         # The message that failed: a link, if the error says which one.
         def place(facts)
