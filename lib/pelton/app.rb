@@ -241,13 +241,11 @@ module Pelton
     #   lags              messages per partition that are not done, up to the end that the last fetch reported
     #                     (transaction markers included, as Kafka's own tools count)
     #   stopped           offsets of partitions that stopped (`then: :stop`)
-    #   calls             seconds that the longest present call of each partition runs; 0: it is at none
-    #   long_calls        those of them that run for `long_call` or longer
+    #   calls             seconds of each partition's longest present call, or 0; long_calls: those that are long
     #   jobs              calls of consumers' methods; aside: those that wait for Kafka without a worker
     #   leaked            threads that still run after their consumer ended
     #   { threads: { "pelton.worker" => 5, "other" => 1 }, native_threads: { "rdk:broker" => 3 }, descriptors: 40,
-    #     consumers: { "billing" => { "orders" => { 0 => 1 } } }, leaked: 0,
-    #     jobs: { running: 2, waiting: 7, aside: 0 },
+    #     consumers: { "billing" => { "orders" => { 0 => 1 } } }, leaked: 0, jobs: { running: 2, waiting: 7, aside: 0 },
     #     consumer_threads: { "billing" => { "orders" => { 0 => 2 } } },
     #     lags: { "billing" => { "orders" => { 0 => 12 } } }, stopped: { "billing" => { "orders" => { 1 => 41 } } } }
     #: () -> Hash[Symbol, untyped]

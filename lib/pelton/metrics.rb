@@ -81,8 +81,8 @@ module Pelton
 
     # Sets the gauges.
     def measure(stats)
-      %i[consumer_lag_messages partition_lag_messages partitions_assigned partitions_stopped
-         longest_call_seconds long_calls jobs threads native_threads native_memory_bytes].each { |name| @families[name].clear }
+      %i[consumer_lag_messages partition_lag_messages partitions_assigned partitions_stopped longest_call_seconds
+         long_calls jobs threads native_threads native_memory_bytes].each { |name| @families[name].clear }
       partitions(stats)
       { jobs: :jobs, threads: :threads, native_threads: :native_threads }.each do |name, key|
         stats[key].to_h.each { |label, number| @families[name].set([label], number) }

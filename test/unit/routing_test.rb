@@ -88,8 +88,7 @@ class RoutingTest < Minitest::Test
         throttle 100, every: 60
       end
     end
-    orders = groups.first.topics.fetch("orders")
-    assert_same positive, orders.filters.first
+    assert_same positive, (orders = groups.first.topics.fetch("orders")).filters.first
     assert_equal [2, 60, 0.5, [100, 60]], [orders.filters.size, orders.expire_after, orders.delay, orders.throttle]
   end
 

@@ -53,7 +53,8 @@ module Pelton
           [[%w[GROUP PROCESSES LAG DONE/S], groups.map { |row| row.values_at(:group, :processes, :lag, :per_second) }],
            [%w[PROCESS NAME STATE UP BUSY WAITING DONE/S SENT/S ERRORS/S LAG MEMORY THREADS],
             processes.map { |row| process(row) }],
-           [%w[RUNS CALL CONSUMER PARTITION OFFSET KIND MESSAGES PROCESS], jobs.map { |row| durations(row.except(:long)) }],
+           [%w[RUNS CALL CONSUMER PARTITION OFFSET KIND MESSAGES PROCESS],
+            jobs.map { |row| durations(row.except(:long)) }],
            [%w[PARTITION GROUP STATE CALL OFFSET LAG PROCESS], partitions.map { |row| durations(row) }],
            [%w[AGO ERROR AT MESSAGE], errors.map { |row| error(row) }]]
         end
