@@ -19,9 +19,9 @@ module Pelton
     #   rates       per second since the report before: {in: {"billing" => 12.5}, out: 3.0, errors: 0.2}
     #   totals      since the start: {in: {"billing" => 4500}, out: 12, errors: 3}; nil: the process does not count them
     #   running     jobs on workers: [{group:, consumer:, topic:, partition:, kind:, since:, called:, messages:,
-    #               offset:, long:}, …]. called: when the present call of the user's code began, or nil. offset: of the message
-    #               that `process` has, or the first that `consume` has not finished, or nil.
-    #               long: seconds from which a call is long, or nil
+    #               offset:, long:}, …]. called: when the present call of the user's code began, or nil. offset: of the
+    #               message that `process` has, or the first that `consume` has not finished, or nil. long: seconds
+    #               from which a call is long, or nil
     #   partitions  {"billing" => {"orders" => [[0, 12, "idle"], …]}}: number, lag (or nil), state
     #   left_out    number of partitions that are not in the report
     #   job_classes of Active Job, within the last hour, or nil: [{class: "MailJob", count: 12, failed: 1, seconds: 3.4,
