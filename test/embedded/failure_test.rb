@@ -217,6 +217,9 @@ class EmbeddedFailureTest < Minitest::Test
     assert_equal [[".retry.0.1", 2], [".retry.0.5", 3]], way["bad"].last(2)
     assert_equal [[".retry.0.1", 2], [".retry.0.5", 3]], way["late"].last(2)
     assert_equal [""], way["fine"].map(&:first).uniq
+    calls = happened("consumer.consumed").reject { |event| event[:topic] == name }
+    assert_equal [[".retry.0.1", 2], [".retry.0.5", 3]],
+                 calls.map { |event| [event[:topic].delete_prefix(name), event[:attempt]] }.uniq.sort
     assert rows.reject { |row| row[0].empty? }.all? { |row| row[3] >= 0 }, "none before its time: #{rows}"
     letters = reader
     app(group: "letters") { topic(dead, to: letters) }.start

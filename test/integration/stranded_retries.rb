@@ -69,7 +69,7 @@ Scenario.run do
   end
   { group => "add drain: [4] to", renamed => "add drain: [4], former_groups: [\"#{group}\"] to" }.each do |name, word|
     found = doctor.call(name)
-    check(found.size == 1 && found.first.include?("2 messages of the group #{group}") &&
+    check(found.size == 1 && found.first.include?("2 messages wait there for the group #{group}") &&
           found.first.include?(word), "what the doctor says to #{name}: #{found}")
   end
 

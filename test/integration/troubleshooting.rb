@@ -150,7 +150,7 @@ Scenario.run do
   before.stop
   after = app(group: renamed, logger: said) { topic(name, to: fails) { retry_in 1 } }
   after.start
-  wait_for.("1 messages of the group … wait there")
+  wait_for.("1 message waits there for the group …")
   after.stop
   group = unique("group")
   members = Array.new(2) do

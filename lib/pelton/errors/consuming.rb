@@ -121,7 +121,8 @@ module Pelton
       former = "former_groups: [#{owner.inspect}]"
       reason, option = routed ? ["has no member", former] : ["has no such delay in its retry_in of #{main}", drain]
       option = "#{drain}, #{former}" if !routed && owner != group
-      super("#{topic}: #{count} messages of the group #{owner} wait there, but that group #{reason}: to let #{group} " \
+      wait = count == 1 ? "1 message waits" : "#{count} messages wait"
+      super("#{topic}: #{wait} there for the group #{owner}, but that group #{reason}: to let #{group} " \
             "process them, add #{option} to the retry_in of #{main}")
     end
   end

@@ -152,7 +152,11 @@ module Pelton
 
       # The number of this attempt, over all retry topics; 0: no job with messages runs.
       #: () -> Integer
-      def attempt = @coordinator.attempt(@job) + earlier_attempts
+      def attempt = @coordinator.attempt(@job) + earlier_attempts(@job)
+
+      # The same of a job that has ended, for its events: the attempt that it began with.
+      #: (Job) -> Integer
+      def attempt_of(job) = job.attempt + earlier_attempts(job)
 
       # Sends copies of its failed messages. It has no state, so each use may have a new one. From any thread.
       #: () -> Forwarding
@@ -288,7 +292,7 @@ module Pelton
       end
 
       # In a retry topic: the attempts in the topics before. (A job of a retry topic has one message.)
-      def earlier_attempts = (@topic.stage && @job&.messages&.first&.origin&.attempts) || 0
+      def earlier_attempts(job) = (@topic.stage && job&.messages&.first&.origin&.attempts) || 0
 
       def name = "#{@coordinator.topic_name}/#{@coordinator.partition}"
     end

@@ -84,13 +84,13 @@ module Pelton
 
       def consuming(job)
         @bus.publish("consumer.consuming", **job.facts, offset: job.messages.first_offset, messages: job.messages.size,
-                                                        attempt: job.attempt)
+                                                        attempt: job.executor.attempt_of(job))
       end
 
       def finished(job, facts)
         case job.kind
         when :consume
-          @bus.publish("consumer.consumed", **facts, messages: job.given.to_i, attempt: job.attempt,
+          @bus.publish("consumer.consumed", **facts, messages: job.given.to_i, attempt: job.executor.attempt_of(job),
                                                      consumption_lag: job.consumption_lag,
                                                      processing_lag: job.processing_lag)
         when :assigned then @bus.publish("consumer.assigned", **facts)
