@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "kernel_file"
+
 module Pelton
   # What the machine or container allows this process.
   module Container
@@ -7,7 +9,7 @@ module Pelton
     # or 2. nil if the system does not say. root: the folder that has /proc and /sys.
     #: (?root: String) -> Integer?
     def self.memory(root: "")
-      total = File.read("#{root}/proc/meminfo")[/^MemTotal:\s+(\d+) kB/, 1].to_i * 1024
+      total = KernelFile.read("#{root}/proc/meminfo")[/^MemTotal:\s+(\d+) kB/, 1].to_i * 1024
       [total, *limits(root)].min
     rescue SystemCallError
       nil
@@ -16,7 +18,7 @@ module Pelton
     # A limit holds for all groups below, so those of the group and of all above it count. In a container, the path may
     # be the host's: what is not there is skipped.
     def self.limits(root)
-      File.readlines("#{root}/proc/self/cgroup", chomp: true).flat_map do |line|
+      KernelFile.read("#{root}/proc/self/cgroup").lines(chomp: true).flat_map do |line|
         _, controllers, path = line.split(":", 3)
         folder, file = if controllers == ""
                          ["#{root}/sys/fs/cgroup", "memory.max"]
@@ -38,7 +40,7 @@ module Pelton
 
     # nil: there is none ("max").
     def self.limit(file)
-      bytes = File.read(file).to_i
+      bytes = KernelFile.read(file).to_i
       bytes if bytes.positive?
     rescue SystemCallError
       nil

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "kernel_file"
 require_relative "clock"
 require_relative "library_code"
 require_relative "library_threads"
@@ -31,7 +32,7 @@ module Pelton
       # Bytes of memory that the process has in RAM; nil without /proc.
       #: () -> Integer?
       def resident
-        File.read("/proc/self/status")[/^VmRSS:\s+(\d+) kB/, 1]&.then { |kilobytes| Integer(kilobytes) * 1024 }
+        KernelFile.read("/proc/self/status")[/^VmRSS:\s+(\d+) kB/, 1]&.then { |kilobytes| Integer(kilobytes) * 1024 }
       rescue SystemCallError
         nil
       end
@@ -43,7 +44,7 @@ module Pelton
 
       def tasks
         children("task")&.filter_map do |id|
-          File.read("/proc/self/task/#{id}/comm").chomp
+          KernelFile.read("/proc/self/task/#{id}/comm").chomp
         rescue SystemCallError
           nil # it ended meanwhile
         end
