@@ -16,7 +16,6 @@ module Pelton
   autoload :RactorPool, File.expand_path("pelton/ractor_pool", __dir__)
   autoload :Registry, File.expand_path("pelton/registry", __dir__)
   autoload :Subscription, File.expand_path("pelton/subscription", __dir__)
-  autoload :Topics, File.expand_path("pelton/topics", __dir__)
   # Loaded by those who use them; they need Active Record.
   autoload :Inbox, File.expand_path("pelton/inbox", __dir__)
   autoload :Outbox, File.expand_path("pelton/outbox", __dir__)

@@ -1,11 +1,5 @@
 # frozen_string_literal: true
 
-module Pelton
-  class Topics
-    # Named before its parts are loaded: otherwise its autoload would load this file again.
-  end
-end
-
 require_relative "errors"
 require_relative "topics/clusters"
 require_relative "topics/declaration"

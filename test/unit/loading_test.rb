@@ -12,7 +12,7 @@ class LoadingTest < Minitest::Test
             "MissingTopics" => "server/missing_topics", "MskIam" => "msk_iam",
             "Parallel" => "decoding/parallel/parallel", "ProducerPool" => "producer_pool",
             "RactorPool" => "ractor_pool", "Registry" => "registry", "Server" => "server/server",
-            "Subscription" => "subscription", "Topics" => "topics", "Web" => "web" }.freeze
+            "Subscription" => "subscription", "Web" => "web" }.freeze
 
   def test_requiring_pelton_loads_neither_a_server_nor_uri_nor_socket
     features = lines('require "pelton"; puts $LOADED_FEATURES')
