@@ -377,6 +377,16 @@ class NativeRegistryTest < Minitest::Test
     assert_raises(Pelton::DecodeError) { decoder.decode("{}") }
   end
 
+  def test_decoding_with_a_refused_login_names_the_status
+    double = new_double
+    id = double.add("r", INT)
+    double.authorization = "Bearer tok-3"
+    decoder = Pelton::Avro::Decoder.new(registry: client(double.url, token: "tok-4"))
+    error = assert_raises(Pelton::SchemaUnavailable) { decoder.decode([0, id].pack("CN") << "\x0e") }
+    assert_equal [false, 401], [error.missing?, error.cause.status]
+    assert_includes error.message, "(HTTP 401, 40101)"
+  end
+
   # Pelton.each and subscriptions take what routes take.
   def test_a_format_outside_of_routes
     made = Pelton::Formats.with({ "a" => { format: :avro, schema: INT }, "b" => nil, "c" => :json }, {})

@@ -2,14 +2,15 @@
 
 # Errors of schemas and schema registries. errors.rb loads this file.
 module Pelton
-  # The schema of a payload could not be loaded: the registry does not answer, or does not know it. `cause` is the
-  # RegistryError.
-  # What to do: If `missing?` is false, a retry may succeed; otherwise register the schema.
+  # The schema of a payload could not be loaded: the registry does not answer, refuses the request, or does not know the
+  # schema. `cause` is the RegistryError.
+  # What to do: If `missing?`, register the schema. If `cause.status` is 401 or 403, correct the password or the rights.
+  # Otherwise a retry may succeed.
   class SchemaUnavailable < DecodeError
     # A message does not keep this error: the next read asks the registry again.
     undef_method :again
 
-    # true: the registry has no such schema; false: it did not answer.
+    # true: the registry has no such schema; false: it did not answer, or refused the request.
     #   error.missing? # => false
     #: () -> bool
     def missing? = cause.is_a?(RegistryError) && cause.missing?

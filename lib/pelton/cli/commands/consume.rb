@@ -37,7 +37,7 @@ module Pelton
                many: true
         option :count, "--count N", "stop after N messages", type: Integer
         option :format, "--format FORMAT", "how payloads are decoded", choices: MessageFormat::NAMES
-        option :registry, "--registry URL", "schema registry, for Avro"
+        option :registry, "--registry URL", "schema registry, for Avro; with a login: https://user:password@host"
         option :payload_only, "--payload-only", "print only payloads, one per line"
         option :quiet, "-q", "--quiet", "print no notes and no count on stderr"
         option :timeout, "--timeout SECONDS", "wait this long for Kafka's answers", type: Float, default: 10

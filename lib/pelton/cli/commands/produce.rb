@@ -41,7 +41,8 @@ module Pelton
         option :null_value, "--null-value TEXT", "a payload that is this text becomes null (a tombstone)"
         option :format, "--format FORMAT", "what the payloads are; json is checked, hex becomes bytes",
                choices: LineFormat::NAMES
-        option :registry, "--registry URL", "schema registry, for Avro; the latest schema of the subject is used"
+        option :registry, "--registry URL", "schema registry, for Avro; with a login: https://user:password@host. " \
+                                            "The latest schema of the subject is used"
         option :subject, "--subject NAME", "the subject of that schema, instead of TOPIC-value"
         option(:rate, "--rate RATE", "send at most this many: 100/s, 6000/min") { |text| Values.rate("--rate", text) }
         option :timeout, "--timeout SECONDS", "wait this long to find the topic", type: Float, default: 10
