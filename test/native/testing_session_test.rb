@@ -188,6 +188,40 @@ class TestingSessionTest < Minitest::Test
     assert_equal [READ, "\x0e".b], [message.payload, message.raw_payload]
   end
 
+  def test_a_key_that_is_no_string_is_written_as_the_route_reads_it
+    Dir.mktmpdir do |folder|
+      File.write(File.join(folder, "orders-value.7.avsc"), ORDER_V1)
+      File.write(File.join(folder, "orders-key.8.avsc"), ORDER_V1.sub("Order", "OrderKey"))
+      registry = Pelton::Registry.files(folder)
+      orders do
+        decode :avro, registry: registry
+        key_deserializer :avro, registry: registry
+      end
+      message = produce("orders", { "id" => 7 }, key: { "id" => 1 })
+      assert_equal [{ "id" => 1 }, "\0\0\0\0\b\x02".b], [message.key, message.raw_key]
+      assert_equal({ "id" => 7 }, message.payload)
+      assert_equal "\0\0\0\0\b\x04".b, produce("orders", nil, key: "\0\0\0\0\b\x04").raw_key.b
+      error = assert_raises(Pelton::EncodeError) { produce("orders", nil, key: { "id" => "one" }) }
+      assert_includes error.message, "OrderKey"
+    end
+  end
+
+  def test_a_json_key_is_written_as_json
+    orders { key_deserializer :json }
+    assert_equal ['{"id":1}', { "id" => 1 }], produce("orders", nil, key: { "id" => 1 }).then { [_1.raw_key, _1.key] }
+  end
+
+  def test_a_key_without_a_format_of_keys_is_refused
+    readers = { "plain" => nil, "text" => :utf8, "own" => ->(message) { message.raw_key } }
+    Pelton.routes do
+      readers.each { |name, reader| topic(name, to: OrdersConsumer) { key_deserializer reader if reader } }
+    end
+    readers.each_key do |topic|
+      error = assert_raises(Pelton::InvalidMessageError) { produce(topic, nil, key: { "id" => 1 }) }
+      assert_match(/key.*String, because the route does not decode it/, error.message)
+    end
+  end
+
   def test_a_value_that_no_format_can_write_is_refused
     orders { decode :bytes }
     error = assert_raises(Pelton::InvalidMessageError) { produce("orders", { "id" => 7 }) }

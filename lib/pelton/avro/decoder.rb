@@ -66,10 +66,11 @@ module Pelton
       end
 
       # For tests: writes as a producer of the topic would, with the subject's latest schema. Readers have their own.
-      #: () -> Serializer
-      def serializer
+      # subject: :topic, or :topic_key for keys.
+      #: (?subject: Symbol) -> Serializer
+      def serializer(subject: :topic)
         require_relative "serializer"
-        Serializer.new(registry: @registry, schema: @writer, framing: @framing)
+        Serializer.new(registry: @registry, schema: @writer, framing: @framing, subject: subject)
       end
 
       # The value of a message's payload: so a decoder can be a topic's `deserializer`. Raises as `decode` does.

@@ -11,6 +11,9 @@ module Pelton
     # :json, :msgpack, :avro, :utf8 or :bytes
     #: () -> Symbol
     attr_reader :name
+    # The format as `decode` takes it, frozen: {format: :avro, decoder: …}
+    #: () -> (Symbol | Hash[Symbol, untyped])
+    attr_reader :format
 
     #: (Symbol | Hash[Symbol, untyped]) -> void
     def initialize(format)

@@ -38,11 +38,11 @@ module Pelton
       # Produces a message as another application would, then runs consumers until nothing is due. If the test named no
       # group of the topic before, all groups that read it are run. Returns the message as consumers get it.
       #   produce("orders", { "id" => 7 }, key: "7", headers: { "trace" => "42" })
-      # payload: a String, nil, or a value that is written in the route's format (JSON, Avro, MessagePack). partition:
-      # without it the key decides, and without a key it is 0. timestamp: a Time or milliseconds; default: now. offset:
-      # the offsets in between do not exist. group: the consumers of this group only. Raises ConfigError for a topic
-      # without a route.
-      #: (String, ?untyped, ?key: String?, ?headers: Hash[String, untyped]?, ?partition: Integer?,
+      # payload: a String, nil, or a value that is written in the route's format (JSON, Avro, MessagePack). key: the
+      # same, in the format of the route's `key_deserializer`. partition: without it the key decides, and without a key
+      # it is 0. timestamp: a Time or milliseconds; default: now. offset: the offsets in between do not exist. group:
+      # the consumers of this group only. Raises ConfigError for a topic without a route.
+      #: (String, ?untyped, ?key: untyped, ?headers: Hash[String, untyped]?, ?partition: Integer?,
       #:  ?timestamp: (Time | Integer)?, ?offset: Integer?, ?group: String?) -> ::Pelton::Message
       def produce(topic, payload = nil, key: nil, headers: nil, partition: nil, timestamp: nil, offset: nil, group: nil)
         kafka.consumers.activate(topic, group) if kafka.consumers.active(topic, group).empty? && !copies?(topic)

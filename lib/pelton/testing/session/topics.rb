@@ -8,8 +8,9 @@ module Pelton
     # The topics of a test, as an app's routes know them: produces to them, and reads their messages with the formats of
     # the routes.
     class Topics
-      # format: as the native side takes it; decode: as the route says; broker: where the topic is.
-      Known = Struct.new(:format, :decode, :broker)
+      # format: as the native side takes it; decode: as the route says; key_format: of keys, or nil; broker: where the
+      # topic is.
+      Known = Struct.new(:format, :decode, :key_format, :broker)
       private_constant :Known
 
       #: (Session, App) -> void
@@ -24,7 +25,7 @@ module Pelton
       #: (String, untyped, Hash[Symbol, untyped], ?String?) -> Message
       def produce(topic, payload, facts, group = nil)
         known = known(topic, group)
-        message = serialized({ topic: topic, payload: payload, **facts }, known.decode)
+        message = serialized({ topic: topic, payload: payload, **facts }, known)
         Native::Producer.check(message.except(:offset))
         partition = facts[:partition] || chosen(message, known.broker.partition_count(topic))
         check(partition, facts[:offset], known.broker.create(topic, partition.to_i + 1)[partition])
@@ -66,13 +67,19 @@ module Pelton
       def letters(group, topic) = group.topics.each_value.find { |route| route.dead_letters == topic }
 
       def of_group(topic, group)
-        return Known.new(nil, nil, @session.broker(address({}))) unless group
+        return Known.new(nil, nil, nil, @session.broker(address({}))) unless group
 
         formats = Formats.with(group.decode, group.deserializers, group.key_deserializers,
                                group.headers_deserializers)
         route = reads?(group, topic) ? group.topic(topic) : letters(group, topic)
         key = route.pattern || !formats.key?(route.name) ? "*" : route.name
-        Known.new(formats[key], route.decode, @session.broker(address(group.kafka)))
+        Known.new(formats[key], route.decode, key_format(route), @session.broker(address(group.kafka)))
+      end
+
+      # An object of the user's own says nothing about how a key is written.
+      def key_format(route)
+        made = route.key_deserializer && Formats.key_maker(route.key_deserializer)
+        made.format if made.is_a?(KeyFormat)
       end
 
       def address(own) = { **@app.config.kafka, **own }["bootstrap.servers"]
@@ -95,23 +102,27 @@ module Pelton
         message[:key] ? Native::Producer.partition("murmur2_random", message[:key], count) || 0 : 0
       end
 
-      # A payload that is no String is written in the format that the route reads.
-      def serialized(message, decode)
-        payload = message[:payload]
-        return message if payload.nil? || payload.is_a?(String)
+      # A payload or key that is no String is written in the format that the route reads. By default, payloads are JSON.
+      def serialized(message, known)
+        part(part(message, :payload, known.decode || :json, :topic), :key, known.key_format, :topic_key)
+      end
 
-        case Formats.name(decode)
-        when nil, :json then { **message, payload: JSON.generate(payload) }
-        when :avro then decode.fetch(:decoder).serializer.call(message)
-        when :msgpack then { **message, payload: msgpack(payload) }
-        else raise InvalidMessageError.new(:payload, payload, "a String, because the route does not decode it")
+      def part(message, name, format, subject)
+        value = message[name]
+        return message if value.nil? || value.is_a?(String)
+
+        case Formats.name(format)
+        when :json then { **message, name => JSON.generate(value) }
+        when :avro then format.fetch(:decoder).serializer(subject: subject).call(message)
+        when :msgpack then { **message, name => msgpack(name, value) }
+        else raise InvalidMessageError.new(name, value, "a String, because the route does not decode it")
         end
       end
 
-      def msgpack(payload)
-        return payload.to_msgpack if payload.respond_to?(:to_msgpack)
+      def msgpack(name, value)
+        return value.to_msgpack if value.respond_to?(:to_msgpack)
 
-        raise InvalidMessageError.new(:payload, payload, "a String, or an object with to_msgpack (gem msgpack)")
+        raise InvalidMessageError.new(name, value, "a String, or an object with to_msgpack (gem msgpack)")
       end
     end
   end
