@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require "bigdecimal"
+require "date"
 require "test_helper"
 require "pelton/routing/routing"
 require "support/native_kit"
@@ -16,7 +18,8 @@ class NativeMsgpackWhereTest < Minitest::Test
               a1ff c400 c40161 c40162 c402c3a9 c401ff 90 9101 80 81a16201 d40161 d40162 d6ff00000001].freeze
   # Names of it: a String, bytes that are one, bytes that are none, a number, an extension.
   NAMES = %w[a161 c40161 c401ff 01 d40161].freeze
-  LITERALS = ["a", "b", "é", "", 0, 1, -1, 1.0, 1.5, 2.0**64, (2**63) - 1, -(2**63), true, false, nil].freeze
+  LITERALS = ["a", "b", "é", "", 0, 1, -1, 1.0, 1.5, 2.0**64, (2**63) - 1, -(2**63), true, false, nil,
+              Time.at(0), Time.at(1), Time.at(2), BigDecimal("1.5"), Date.new(1970)].freeze
 
   def conditions
     ordered = LITERALS.grep_v(true).grep_v(false).compact
@@ -37,7 +40,9 @@ class NativeMsgpackWhereTest < Minitest::Test
       wanted = messages.select { |message| Condition.admits?(tree, message) }.map(&:offset)
       undecided, decided = read(topic, count, format, tree.freeze).partition(&:undecided?)
       assert_equal wanted - undecided.map(&:offset), decided.map(&:offset), tree.inspect
-      assert_operator undecided.size, :<, count / 3, tree.inspect
+      # Ruby compares a BigDecimal with numbers.
+      limit = tree.flatten.grep(BigDecimal).empty? ? count / 3 : count / 2
+      assert_operator undecided.size, :<, limit, tree.inspect
     end
   end
 

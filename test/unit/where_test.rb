@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require "bigdecimal"
+require "date"
 require_relative "../test_helper"
 require "support/fakes"
 require "support/coordinator_kit"
@@ -63,7 +65,7 @@ class WhereTest < Minitest::Test
     refused(/where\("a"\) = :x: expected a String \(UTF-8\), an Integer of 64 bits/) { where("a").eq(:x) }
     refused(/where\("a"\) = 9223372036854775808: expected/) { where("a").in(1, 2**63) }
     refused(/where\("a"\) = NaN: expected/) { where("a").eq(Float::NAN) }
-    refused(/where\("a"\) = true: expected a number or a String/) { where("a").gt(true) }
+    refused(/where\("a"\) = true: expected a number, a Time, a Date or a String/) { where("a").gt(true) }
     refused(/where\.key = 1: expected a String \(UTF-8\) or nil/) { where.key.eq(1) }
     refused(/where\.key = 1: expected a String/) { where.key.gt(1) }
     refused(/where = :x: expected a header's name/) { where.header(:x) }
@@ -132,6 +134,24 @@ class WhereTest < Minitest::Test
     refute admits?("{}", key: "\xff".b) { where.key.matches(/./) }
     assert admits?("{}", headers: { "h" => %w[a b] }) { where.header("h").eq("b") }
     refute(admits?("{}") { where.header("h").exists })
+  end
+
+  def test_times_dates_and_decimals
+    time = tree { where("a").gt(Time.at(7)) & where("b").eq(Date.new(2026, 1, 2)) & where("c").lt(BigDecimal("1.5")) }
+    assert Ractor.shareable?(time)
+    assert_equal [Time.at(7), Date.new(2026, 1, 2), BigDecimal("1.5")], time.last.drop(1).map(&:last).flatten
+    message = Fakes::Message.new("orders", 0, 0, "x")
+    day = Date.new(2026, 1, 2)
+    message.define_singleton_method(:decoded) { { "at" => Time.at(7.5), "day" => day, "ajd" => day.ajd.to_f } }
+    { -> { where("at").gt(Time.at(7)) } => true, -> { where("at").gt(7) } => false,
+      -> { where("at").gt(Date.new(1970)) } => false, -> { where("at").gt("1970") } => false,
+      -> { where("day").in(day) } => true, -> { where("day").in(day.ajd.to_f) } => false,
+      -> { where("ajd").eq(day) } => false, -> { where("ajd").gt(day - 1) } => false }.each do |words, expected|
+      assert_equal expected, Condition.admits?(tree(&words), message), tree(&words).inspect
+    end
+    refused(/where\("a"\) = .*: expected a number, a Time, a Date or a String/) { where("a").gt(DateTime.new(2026)) }
+    refused(/where\("a"\) = NaN: expected a String/) { where("a").eq(BigDecimal("NaN")) }
+    refused(/where\.key = .*: expected a String/) { where.key.gt(Time.at(7)) }
   end
 
   def test_undecodable_message_passes_unless_another_condition_drops_it

@@ -8,7 +8,7 @@ mod pattern;
 #[cfg(test)]
 mod tests;
 
-use crate::decode::{Kind, Node};
+use crate::decode::{Kind, Node, Unit};
 use crate::view::View;
 pub use pattern::Pattern;
 use std::cmp::Ordering;
@@ -66,6 +66,12 @@ pub enum Literal {
     /// Finite.
     Float(f64),
     Text(Vec<u8>),
+    /// Days since 1970.
+    Date(i64),
+    /// Nanoseconds since 1970, rounded down, and whether they were rounded.
+    Time(i128, bool),
+    /// A number that only Ruby compares: a BigDecimal.
+    Foreign,
 }
 
 /// Texts by hash, because there may be many.
@@ -110,6 +116,10 @@ enum Operand<'a> {
     Text(&'a [u8]),
     /// No text, but a String in Ruby.
     Bytes(&'a [u8]),
+    /// Days since 1970.
+    Date(i64),
+    /// Nanoseconds since 1970.
+    Time(i128),
     /// An array or an object.
     Container,
     /// A value that Ruby, or the application, interprets.
@@ -120,6 +130,14 @@ impl<'a> Operand<'a> {
     fn text(bytes: Option<&'a [u8]>) -> Self {
         bytes.map_or(Self::Null, Self::Text)
     }
+
+    fn is_number(self) -> bool {
+        matches!(self, Self::Int(_) | Self::Unsigned(_) | Self::Float(_))
+    }
+}
+
+fn nanos(value: i64, unit: Unit) -> i128 {
+    i128::from(value) * i128::from(Unit::Nanos.per_second() / unit.per_second())
 }
 
 impl<'a> From<Node<'a>> for Operand<'a> {
@@ -134,7 +152,9 @@ impl<'a> From<Node<'a>> for Operand<'a> {
             Kind::Str(text) => Self::Text(text.bytes),
             Kind::Bytes(bytes) => Self::Bytes(bytes),
             Kind::Array(_) | Kind::Object(_) => Self::Container,
-            Kind::Extension(..) | Kind::Decimal(..) | Kind::Date(_) | Kind::Time(..) => Self::Extension,
+            Kind::Date(days) => Self::Date(days.into()),
+            Kind::Time(value, unit) => Self::Time(nanos(value, unit)),
+            Kind::Extension(..) | Kind::Decimal(..) => Self::Extension,
         }
     }
 }
@@ -216,7 +236,11 @@ impl Check {
         match (self, given) {
             (_, Operand::Extension) => None,
             (Self::Exists, given) => Some(!matches!(given, Operand::Missing)),
-            (Self::OneOf(literals), given) => Some(literals.include(given)),
+            (Self::OneOf(literals), given) => match literals.include(given) {
+                false if given.is_number() && literals.others.contains(&Literal::Foreign) => None,
+                answer => Some(answer),
+            },
+            (Self::Ordered(_, _, Literal::Foreign), given) if given.is_number() => None,
             (Self::Ordered(this, that, literal), given) => {
                 Some(literal.compare(given).is_some_and(|order| order == *this || Some(order) == *that))
             }
@@ -243,7 +267,7 @@ impl Literals {
 
 impl Literal {
     /// How the given value compares with this one. `None` if they do not compare: numbers compare only with numbers,
-    /// and texts only with texts (by their bytes, as in Ruby).
+    /// texts only with texts (by their bytes, as in Ruby), dates with dates, times with times.
     fn compare(&self, given: Operand<'_>) -> Option<Ordering> {
         match (given, self) {
             (Operand::Int(given), Self::Int(own)) => Some(given.cmp(own)),
@@ -256,6 +280,10 @@ impl Literal {
             // Ruby's order of equal bytes that are not equal: binary comes before UTF-8.
             (Operand::Bytes(given), Self::Text(own)) => {
                 Some(given.cmp(own).then(if given.is_ascii() { Ordering::Equal } else { Ordering::Less }))
+            }
+            (Operand::Date(given), Self::Date(own)) => Some(given.cmp(own)),
+            (Operand::Time(given), Self::Time(own, rounded)) => {
+                Some(given.cmp(own).then(if *rounded { Ordering::Less } else { Ordering::Equal }))
             }
             _ => None,
         }

@@ -14,7 +14,7 @@ const MAX_DEPTH: usize = 100;
 /// shared value counts each time, because it is written each time: `v = [v, v]`, 40 times, would take forever.
 const MOST: usize = 1_000_000_000;
 /// 1 January 1970 as Date#jd counts.
-const JULIAN_1970: i64 = 2_440_588;
+pub const JULIAN_1970: i64 = 2_440_588;
 
 /// A value that no type takes becomes `Datum::Other`, and its encoder reports where it was. Returns the bytes that the
 /// value takes. Raises an `EncodeError` if the value nests too deeply or is too large. A value that contains itself

@@ -1,6 +1,7 @@
 //! A filter from the frozen tree of lib/pelton/routing/condition.rb, which says what it consists of and has checked it.
 
 use crate::convert::utf8;
+use crate::datum::JULIAN_1970;
 use crate::{error, value};
 use magnus::value::{Fixnum, Qfalse, Qtrue, ReprValue};
 use magnus::{Error, Float, Integer, RArray, Ruby, Symbol, Value};
@@ -89,8 +90,17 @@ fn literal(ruby: &Ruby, given: Value) -> Result<Literal, Error> {
         () if given.is_nil() => Literal::Null,
         () if Qtrue::from_value(given).is_some() => Literal::Bool(true),
         () if Qfalse::from_value(given).is_some() => Literal::Bool(false),
+        () if given.is_kind_of(ruby.class_time()) => time(ruby, given)?,
+        () if given.is_kind_of(ruby.class_numeric()) => Literal::Foreign,
+        () if given.respond_to("jd", false)? => Literal::Date(given.funcall::<_, _, i64>("jd", ())? - JULIAN_1970),
         () => Literal::Text(text(ruby, given)?),
     })
+}
+
+fn time(ruby: &Ruby, given: Value) -> Result<Literal, Error> {
+    let (seconds, nanos) = value::time(given).ok_or_else(|| refuse(ruby, given))?;
+    let rounded = !given.funcall::<_, _, Value>("floor", (9,))?.equal(given)?;
+    Ok(Literal::Time(i128::from(seconds) * 1_000_000_000 + i128::from(nanos), rounded))
 }
 
 fn text(ruby: &Ruby, given: Value) -> Result<Vec<u8>, Error> {

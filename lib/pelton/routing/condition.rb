@@ -15,6 +15,9 @@ module Pelton
       # A field that does not exist, as opposed to one that is null. Checks treat it as nil; only `exists` tells the two
       # apart.
       MISSING = Object.new.freeze
+      # Whether it is a Date or a BigDecimal, without loading either library.
+      DATE = ->(value) { defined?(::Date) && value.is_a?(::Date) }
+      DECIMAL = ->(value) { defined?(::BigDecimal) && value.is_a?(::BigDecimal) }
       private_constant :MISSING
 
       module_function
@@ -92,7 +95,7 @@ module Pelton
 
         value = nil if value.equal?(MISSING)
         case check
-        when :in then wanted.include?(value)
+        when :in then one_of?(wanted, value)
         when :starts_with then value.is_a?(String) && value.b.start_with?(wanted.b)
         when :contains then value.is_a?(String) && value.b.include?(wanted.b)
         when :matches then value.is_a?(String) && text?(value) && Matching.match?(wanted, value)
@@ -100,10 +103,21 @@ module Pelton
         end
       end
 
+      # A Date compares itself with numbers, as its astronomical Julian day, and raises for NaN.
+      def one_of?(wanted, value)
+        date = DATE.call(value)
+        wanted.any? { |one| DATE.call(one) == date && one == value }
+      end
+
       def text?(value) = value.valid_encoding? && [Encoding::UTF_8, Encoding::US_ASCII].include?(value.encoding)
 
       def comparable?(value, wanted)
-        wanted.is_a?(String) ? value.is_a?(String) : value.is_a?(Numeric)
+        case wanted
+        when String then value.is_a?(String)
+        when Time then value.is_a?(Time)
+        when DATE then DATE.call(value)
+        else value.is_a?(Numeric)
+        end
       end
 
       def ordered?(check, order)
@@ -114,7 +128,7 @@ module Pelton
         else [-1, 0].include?(order)
         end
       end
-      private_class_method :decided, :given, :many, :step_into, :holds?, :text?, :comparable?, :ordered?
+      private_class_method :decided, :given, :many, :step_into, :holds?, :one_of?, :text?, :comparable?, :ordered?
     end
   end
 end

@@ -9,12 +9,15 @@ module Pelton
     # What `where(…)` returns in the block of a topic: a part of a message. Its methods make a condition of it. They run
     # while routes are declared, and raise ConfigError for a value that cannot be compared.
     # A missing field counts as nil. Values are not converted: 1 equals 1.0, but not "1". Numbers compare with numbers
-    # only, and strings with strings.
+    # only, strings with strings, Times with Times, and Dates with Dates.
     #   where("type").in("order.created", "order.paid")
     #   where("customer", "address", 0, "country").eq("PL").or(where.key.starts_with("pl-"))
     class Where
       POSITION_BITS = 63
-      LITERALS = "a String (UTF-8), an Integer of 64 bits, a finite Float, true, false or nil"
+      # Days since the Julian day 0.
+      DAY_BITS = 32
+      LITERALS = "a String (UTF-8), an Integer of 64 bits, a finite Float or BigDecimal, a Time, a Date, true, false " \
+                 "or nil"
       NOTHING = "nothing to compare: use where(\"field\"), where.key or where.header(\"name\")"
 
       # A condition in the list of its topic. All conditions of a topic must hold. `&`, `|` and `!` replace two (or one)
@@ -113,7 +116,7 @@ module Pelton
         subject(:header, text(name))
       end
 
-      # Equals this value: a String, Integer, Float, true, false or nil.
+      # Equals this value: a String, Integer, Float, BigDecimal, Time, Date, true, false or nil.
       #   where("type").eq("order.paid")
       #: (untyped) -> Clause
       def eq(value) = clause(:in, [literal(value)].freeze)
@@ -137,9 +140,10 @@ module Pelton
       #: (*untyped) -> Clause
       def not_in(*values) = !self.in(*values)
 
-      # Greater than, greater or equal, less than, less or equal; of numbers or strings.
+      # Greater than, greater or equal, less than, less or equal; of numbers, strings, Times or Dates.
       #   where("total").gteq(100)
-      #: (Numeric | String) -> Clause
+      #   where("at").lt(Time.utc(2026, 1, 1))
+      #: (untyped) -> Clause
       %i[gt gteq lt lteq].each { |check| define_method(check) { |value| clause(check, ordered(value)) } }
 
       # A string in which the regular expression is found. Native threads match plain expressions: letters, sets,
@@ -198,20 +202,37 @@ module Pelton
       end
 
       def literal(value)
-        case value
-        when String then return text(value)
-        when nil then return nil
-        when Integer then return value if field? && value.bit_length < 64
-        when Float then return value if field? && value.finite?
-        when true, false then return value if field?
-        end
-        raise refusal(value, "expected #{field? ? LITERALS : "a String (UTF-8) or nil"}")
+        return text(value) if value.is_a?(String)
+        return value if value.nil? || (field? && plain?(value))
+
+        found = rare(value) if field?
+        found || raise(refusal(value, "expected #{field? ? LITERALS : "a String (UTF-8) or nil"}"))
       end
 
-      def ordered(value)
-        return literal(value) if value.is_a?(String) || (field? && value.is_a?(Numeric))
+      def plain?(value)
+        case value
+        when Integer then value.bit_length < 64
+        when Float then value.finite?
+        when true, false then true
+        end
+      end
 
-        raise refusal(value, "expected #{"a number or " if field?}a String")
+      # A frozen copy of a value that JSON has not, as Avro decodes it. nil: it is none.
+      def rare(value)
+        case value
+        # Also of ActiveSupport::TimeWithZone.
+        when Time then Time.at(value.to_r).utc.freeze if value.to_i.bit_length < 64
+        when Condition::DATE then Date.jd(value.jd, Date::GREGORIAN).freeze if date?(value)
+        when Condition::DECIMAL then value.dup.freeze if value.finite?
+        end
+      end
+
+      def date?(value) = value.instance_of?(Date) && value.jd.bit_length < DAY_BITS
+
+      def ordered(value)
+        return literal(value) if value.is_a?(String) || (field? && (value.is_a?(Numeric) || rare(value)))
+
+        raise refusal(value, "expected #{"a number, a Time, a Date or " if field?}a String")
       end
 
       def field? = @subject.nil? || @subject.first == :field
