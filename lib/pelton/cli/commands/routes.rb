@@ -22,6 +22,8 @@ module Pelton
 
         # Settings that the table has columns for.
         COLUMNS = %i[decode concurrency retries dead_letters].freeze
+        # A route without its own value takes these from the app's config.
+        FROM_APP = %w[max_messages long_call].freeze
         private_constant :COLUMNS
 
         private
@@ -74,9 +76,8 @@ module Pelton
           changed.to_h { |name, value| [name, shown(name, value)] }
         end
 
-        # A route takes max_messages from the app's config.
         def default(name)
-          name == "max_messages" ? app.config.max_messages : Settings::TOPIC.fetch(name.to_sym).default
+          FROM_APP.include?(name) ? app.config.public_send(name) : Settings::TOPIC.fetch(name.to_sym).default
         end
 
         # As plain values; an object is shown by its class.
