@@ -24,7 +24,7 @@ module Pelton
         COLUMNS = %i[decode concurrency retries dead_letters].freeze
         # A route without its own value takes these from the app's config.
         FROM_APP = %w[max_messages long_call].freeze
-        private_constant :COLUMNS
+        private_constant :COLUMNS, :FROM_APP
 
         private
 
