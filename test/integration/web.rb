@@ -47,6 +47,10 @@ Scenario.run do
   await.call("offsets of the topic", /Offsets 24 .*partitions 2 -&gt; 4/, "/topic", name: name)
   check(get.call("/topics").include?(name), "the list of topics")
   await.call("the process has a job", %r{Live 1 of 1 process .*Running jobs .*#{name}/1 5 consume }, "/processes")
+  # Another dashboard on the same topic of reports: each reads all of it.
+  twin = Pelton::Web.new(all, allow_remote: true)
+  eventually(40, -> { twin.reports.problem.inspect }) { twin.reports.latest.map(&:id) == web.reports.latest.map(&:id) }
+  twin.close
   id = web.reports.latest.first.id
   await.call("its lag", %r{Lag, messages 7 .*#{name}/1 #{group} running 7 }, "/process", id: id)
   await.call("its settings", /As \S+ reported at .* report_interval 0\.3 5 s set /, "/settings", id: id)

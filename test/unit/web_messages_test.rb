@@ -16,8 +16,8 @@ class WebMessagesTest < Minitest::Test
 
   # Stands for Offsets::Scan.
   Scan = Struct.new(:messages, :asked, :ended) do
-    def run(ranges, seconds:, most: nil)
-      asked << [ranges, seconds, most]
+    def run(ranges, seconds:, bytes:, most:)
+      asked << [ranges, seconds, bytes, most]
       messages.each { |one| yield one if ranges[[one.topic, one.partition]]&.cover?(one.offset) }
       ended
     end
@@ -101,7 +101,7 @@ class WebMessagesTest < Minitest::Test
     wanted.each do |query, (condition, count)|
       get("/messages", topic: @topic, partition: 0, **query)
       assert_equal condition, [@scans.last.last[:where]].compact
-      assert_equal [{ [@topic, 0] => ((6000 - count)...6000) }, 5], @scan.asked.last.first(2)
+      assert_equal [{ [@topic, 0] => ((6000 - count)...6000) }, 5, 64 << 20], @scan.asked.last.first(3)
     end
   end
 
@@ -140,6 +140,14 @@ class WebMessagesTest < Minitest::Test
     assert_includes get("/message", topic: @topic, partition: 0, offset: 0).body, "k" * 10_000
   end
 
+  # A key with the text "none" looked like no key.
+  def test_a_key_that_is_missing_or_empty_is_not_code
+    send_all({ payload: "a" }, { payload: "a", key: "" }, { payload: "a", key: "none" })
+    cells = get("/messages", topic: @topic).body.scan(%r{<td class="wrap"><(?:code|small)>(?:none|empty)</\w+></td>})
+    assert_equal %w[<code>none</code> <small>empty</small> <small>none</small>],
+                 (cells.map { |cell| cell[%r{<(?:code|small)>.*</(?:code|small)>}] })
+  end
+
   def test_messages_since_a_time_come_oldest_first_from_the_first_of_each_partition
     send_all({ payload: "a" }, { payload: "b", partition: 1 }, { payload: "c" }, { payload: "d" })
     asked = nil
@@ -154,10 +162,11 @@ class WebMessagesTest < Minitest::Test
     assert_equal [[0, 1], [0, 2]], places(since: "2026-01-02T03:04:06Z", partition: 0)
   end
 
-  def test_a_scan_that_ran_out_of_time_says_so
+  def test_a_scan_that_a_limit_ended_says_so
     send_all({ payload: "a" })
     @scan.ended = :time
-    assert_match(/1 offsets were looked at, then the time was over\./, get("/messages", topic: @topic).text)
+    text = get("/messages", topic: @topic).text
+    assert_match(/1 offsets were looked at, then the limit of time or bytes was reached\./, text)
   end
 
   def test_wrong_fields_are_named_on_the_page

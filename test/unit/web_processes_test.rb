@@ -51,6 +51,24 @@ class WebProcessesTest < Minitest::Test
     assert_match(/No job runs now/, text)
   end
 
+  # Nothing said why it was silent, or missing. (A report of the past says nothing about a clock.)
+  def test_processes_whose_clocks_differ_are_named
+    arrive = lambda do |report|
+      message = Fakes::Message.new("pelton.reports", 0, 0, JSON.generate({ version: 1, **report.to_h }), key: report.id)
+      @web.reports.send(:take, message)
+    end
+    @web.reports.instance_variable_set(:@asked_at, Pelton::Clock.now)
+    arrive.call(report(host: "past", at: now - 600))
+    refute_match(/Clocks differ/, get("/processes").text)
+    arrive.call(report(host: "slow", at: now - 600))
+    arrive.call(report(host: "fast", at: now + 7300))
+    arrive.call(report(host: "well", at: now - 2))
+    text = get("/processes").text
+    assert_match(/Clocks differ .*: slow:1 is (10 min|9 min 59 s) behind, fast:1 is 2 h 1 min ahead\. States/, text)
+    arrive.call(report(host: "slow"))
+    assert_equal ["fast:1"], @web.reports.skews.keys
+  end
+
   def test_without_reports_the_page_says_what_to_do
     @app.config.report_topic = "our.reports"
     text = get("/processes").text

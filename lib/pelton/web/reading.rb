@@ -12,15 +12,17 @@ module Pelton
     #   Reading.new(app, "orders").from(0, 42, 50).messages
     class Reading
       # messages: newest first, or from an offset or time on in their order. read: how many offsets were looked at.
-      # complete: false if the time was over before. following: the offset from which to go on; nil: there are no more.
+      # complete: false if a limit ended it before. following: the offset from which to go on; nil: there are no more.
       Found = Struct.new(:messages, :read, :complete, :following)
       # Most offsets that a filter looks at, and seconds that it takes.
       SCAN = 5_000
       TIME = 5
+      # Most bytes of messages that it reads.
+      BYTES = 64 << 20
       # Many offsets have no message: in a compacted topic, and after transactions. So it looks this many times further
       # back for the newest messages, up to SCAN offsets.
       FURTHER = 10
-      private_constant :SCAN, :TIME, :FURTHER
+      private_constant :SCAN, :TIME, :BYTES, :FURTHER
 
       # format: shows payloads, see CLI::MessageFormat.
       attr_reader :format
@@ -110,7 +112,7 @@ module Pelton
         scan = Offsets::Scan.new(@app, [@topic], where: @where, format: { decode: decode, deserializers: deserializer,
                                                                           key_deserializers: key_deserializer })
         found = []
-        early = scan.run(ranges, seconds: TIME, most: most) { |one| found << one }
+        early = scan.run(ranges, seconds: TIME, bytes: BYTES, most: most) { |one| found << one }
         looked = ranges.sum { |pair, range| scan.reached.fetch(pair, range.end) - range.begin }
         Found.new(found, looked, early.nil?)
       end

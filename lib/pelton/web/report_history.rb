@@ -31,9 +31,11 @@ module Pelton
       SOON = 2
       RETRY = 5
       CLOSE = 15
+      # Seconds by which the clock of a process may differ from ours.
+      SKEW = 15
       # An error of a process: see Reports::Report for its facts.
       Failure = Struct.new(:process, :id, :facts)
-      private_constant :RATES, :LEVELS, :EVERY, :RECENT, :THIN, :STEP, :WAIT, :SOON, :RETRY, :CLOSE
+      private_constant :RATES, :LEVELS, :EVERY, :RECENT, :THIN, :STEP, :WAIT, :SOON, :RETRY, :CLOSE, :SKEW
 
       # The block reads the topic of the reports: it gets options of App#each, and a Proc that takes a message.
       #: () { (Hash[Symbol, untyped], ^(Message) -> void) -> void } -> void
@@ -47,6 +49,8 @@ module Pelton
         @before = {}
         @series = {}
         @failures = []
+        # {"web-1:4711" => [seconds that its clock is ahead of ours (< 0: behind), when that was seen]}. Under @lock.
+        @skews = {}
         @thread = @problem = @failed_at = nil
         # Is the topic read up to its end?
         @complete = false
@@ -124,6 +128,14 @@ module Pelton
       def failures
         oldest = Clock.wall - Series::SPAN
         @lock.synchronize { @failures.select { |one| one.facts[:at] >= oldest } }.sort_by { |one| -one.facts[:at] }
+      end
+
+      # Processes whose clock differs from ours, as their reports show when they arrive: {"web-1:4711" => seconds that
+      # it is ahead, or behind (< 0)}.
+      #: () -> Hash[String, Float]
+      def skews
+        oldest = Clock.now - Series::SPAN
+        @lock.synchronize { @skews.select { |_, (_, seen)| seen >= oldest } }.transform_values(&:first)
       end
 
       # For the thread: remembers a report.
@@ -209,7 +221,22 @@ module Pelton
         @parsed[message.raw_key] = message.timestamp_ms.to_i
         @parsed.shift if @parsed.size > PROCESSES
         report = Reports::Report.parse(message.raw_payload)
-        add(report) if report
+        return unless report
+
+        note_clock(report)
+        add(report)
+      end
+
+      # Reports of the past do not tell it.
+      def note_clock(report)
+        ahead = report.at - Clock.wall
+        @lock.synchronize do
+          return unless @complete
+
+          @skews.delete(report.process_name)
+          @skews[report.process_name] = [ahead, Clock.now] if ahead.abs > SKEW
+          @skews.shift if @skews.size > PROCESSES
+        end
       end
 
       def completed

@@ -71,7 +71,12 @@ module Pelton
         def following = found.following
 
         # A key in the list.
-        def key_text(message) = cut(bytes_text(message.raw_key), SHORT)
+        def key(message)
+          raw = message.raw_key
+          return tag(:small, raw ? "empty" : "none") if raw.to_s.empty?
+
+          tag(:code, cut(bytes_text(raw), SHORT))
+        end
 
         # The beginning of the payload, which unfolds into all of it and the headers.
         def unfolding(message)

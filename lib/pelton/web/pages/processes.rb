@@ -66,6 +66,13 @@ module Pelton
         def sum(&block) = live.sum(&block)
         def partitions = @partitions ||= summary.partitions
 
+        # ["web-1:4711 is 10 min behind", …]
+        def clocks
+          web.reports.skews.map do |name, ahead|
+            "#{shown(name)} is #{seconds(ahead.abs)} #{ahead.negative? ? "behind" : "ahead"}"
+          end
+        end
+
         # [["quiet", how many it reaches, what it does], …]: those that reach one.
         def commands
           @commands ||= EFFECTS.map { |action, effect| [action, web.actions.reached(action).size, effect] }
