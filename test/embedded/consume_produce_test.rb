@@ -202,6 +202,28 @@ class EmbeddedConsumeProduceTest < Minitest::Test
     double&.close
   end
 
+  def test_avro_that_was_consumed_can_be_produced_with_all_its_digits
+    double = RegistryDouble.new
+    name = topic
+    fields = { total: { type: "bytes", logicalType: "decimal", precision: 30, scale: 2 },
+               at: ["null", { type: "long", logicalType: "timestamp-micros" }],
+               day: { type: "int", logicalType: "date" }, raw: "bytes" }
+    double.add("#{name}-value", JSON.generate(type: "record", name: "Sale",
+                                              fields: fields.map { |field, type| { name: field, type: type } }))
+    options = ["--format", "avro", "--registry", double.url]
+    sale = { "total" => "1234567890123456789012345.67", "at" => "2026-11-29T08:00:00.123456Z", "day" => "2026-11-29",
+             "raw" => { "base64" => "/w==" } }
+    text = JSON.generate(sale)
+    send_lines(name, "#{text}\n#{text.sub(/"total":"([\d.]+)"/, '"total":\1')}", *options)
+    printed = read(name, *options).map { |row| JSON.generate(row) }.join("\n")
+    send_lines(name, printed, "--json-lines", *options)
+    assert_equal [sale] * 4, payloads(name, *options)
+    assert_match(/total: /, send_lines(name, JSON.generate(sale.merge("total" => "x")), *options, code: 1))
+    assert_match(/day: /, send_lines(name, JSON.generate(sale.merge("day" => "29.11.")), *options, code: 1))
+  ensure
+    double&.close
+  end
+
   def test_format_of_the_route_also_of_its_dead_letters
     name = topic
     @cluster.create_topic("#{name}.dead", 1)

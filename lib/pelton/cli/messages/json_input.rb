@@ -25,10 +25,11 @@ module Pelton
       LEVELS = 110
       private_constant :EXACT, :FIELDS, :LEVELS, :OBJECT, :HEADERS, :TIME
 
-      #: (String) -> void
-      def initialize(line)
+      # decimal_class: of numbers that are no Integer; nil: Float.
+      #: (String, ?decimal_class: Class?) -> void
+      def initialize(line, decimal_class: nil)
         text = Plain.utf8(line) or raise ConfigError.new("the line", nil, "is not valid UTF-8")
-        @fields = JSON.parse(text, max_nesting: LEVELS)
+        @fields = JSON.parse(text, max_nesting: LEVELS, decimal_class: decimal_class)
         raise ConfigError.new("the line", nil, OBJECT) unless @fields.is_a?(Hash)
 
         unknown = @fields.keys.find { |name| !FIELDS.include?(name) }

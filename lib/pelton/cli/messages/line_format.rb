@@ -3,6 +3,7 @@
 require "json"
 require_relative "../../avro"
 require_relative "../../errors"
+require_relative "avro_values"
 require_relative "json_input"
 require_relative "plain"
 
@@ -23,7 +24,7 @@ module Pelton
         @options = options
         @format = options[:format] || ("avro" if options[:registry])
         check
-        @serializer = serializer if @format == "avro"
+        use_avro if @format == "avro"
       end
 
       # The keywords of Producer#produce_async. Raises ConfigError, EncodeError and RegistryError.
@@ -57,13 +58,16 @@ module Pelton
 
       def refuse(option, reason) = raise(ConfigError.new(option, nil, reason))
 
-      def serializer
-        Avro::Serializer.new(registry: @options[:registry], subject: @options[:subject] || :topic)
+      def use_avro
+        @registry = Registry.new(@options[:registry])
+        @subject = @options[:subject] || "#{@topic}-value"
+        @serializer = Avro::Serializer.new(registry: @registry, subject: @subject)
       end
 
       def of_json(line)
-        input = JsonInput.new(line)
-        return input.message unless @serializer
+        return JsonInput.new(line).message unless @serializer
+
+        input = JsonInput.new(line, decimal_class: AvroValues::Number)
 
         value = input.value
         { **input.message, payload: value.nil? ? nil : serialized(value) }
@@ -91,11 +95,18 @@ module Pelton
         end
       end
 
-      def serialized(value) = @serializer.serialize(value, topic: @topic)
+      def serialized(value) = @serializer.serialize(values(@registry.latest(@subject)).of(value), topic: @topic)
+
+      # The subject may have another schema after a while.
+      def values(schema)
+        @values = AvroValues.new(@schema = schema) unless schema.equal?(@schema)
+        @values
+      end
 
       # The value in an Array, because it may be nil or false.
       def json(line)
-        [JSON.parse(Plain.utf8(line) || refuse("the line", "is not valid UTF-8"))]
+        text = Plain.utf8(line) || refuse("the line", "is not valid UTF-8")
+        [JSON.parse(text, decimal_class: (AvroValues::Number if @serializer))]
       rescue JSON::JSONError
         refuse("the line", "is not valid JSON")
       end
