@@ -11,6 +11,7 @@ require_relative "support/broker"
 #   # exit code: 3
 #   # time limit: 600
 #   # once: this is about Kafka, whatever the Ruby      (left out by --without once)
+#   # first: it takes minutes, in which others can run
 #
 # Lint and Rust keep all cores busy and run alone; all others are one queue for four processes at a time.
 class TestRun
@@ -61,7 +62,9 @@ class TestRun
   def jobs(part, files)
     @broker ||= TestBroker.start if part == "integration"
     files = files.reject { |file| head(file).match?(/^# once: /) } if @without.include?(ONCE)
-    files.map { |file| -> { PROGRAMS.key?(part) ? program(part, file) : minitest(part, file) } }
+    return files.map { |file| -> { minitest(part, file) } } unless PROGRAMS.key?(part)
+
+    files.partition { |file| head(file).match?(/^# first: /) }.flatten.map { |file| -> { program(part, file) } }
   end
 
   def jobs_of_files

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+# first: it takes minutes
 # once: this is about Kafka, whatever the Ruby
 
 require "support/scenario"

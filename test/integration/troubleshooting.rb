@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# first: it takes minutes
+
 require "support/scenario"
 
 # docs/guides/troubleshooting.md quotes messages of Pelton's. Each is triggered here, and is what Pelton says today.

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# first: it takes minutes
+
 require "support/axe"
 require "support/browser"
 require "support/scenario"

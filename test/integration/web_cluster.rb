@@ -1,5 +1,8 @@
 # frozen_string_literal: true
 
+# first: it takes minutes
+# once: three brokers and a browser
+
 require "support/browser"
 require "support/cluster"
 require "support/scenario"
