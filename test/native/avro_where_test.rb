@@ -5,10 +5,12 @@ require "date"
 require "test_helper"
 require "pelton/app"
 require "support/native_kit"
+require "support/where_kit"
 
 # Filters on Avro's logical types: the native side decides as Ruby does, and decides about times and dates itself.
 class NativeAvroWhereTest < Minitest::Test
   include NativeKit
+  include WhereKit
 
   Condition = Pelton::Routing::Condition
 
@@ -35,11 +37,11 @@ class NativeAvroWhereTest < Minitest::Test
     rows = [{}, *VALUES.flat_map { |name, values| values.map { |value| { name => value } } }]
     topic = topic_of_all(rows.map { |row| decoder.serializer.serialize(row) })
     format = { format: :avro, decoder: decoder }
-    all = read(topic, rows.size, format)
+    all = read_decoded(topic, rows.size, format)
     TYPES.keys.product(%i[in gt gteq lt lteq], LITERALS).each do |name, check, literal|
       tree = [:is, [:field, name], check, check == :in ? [literal] : literal].freeze
       wanted = all.select { |message| Condition.admits?(tree, message) }.map(&:offset)
-      undecided, decided = read(topic, rows.size, format, tree).partition(&:undecided?)
+      undecided, decided = read_decoded(topic, rows.size, format, tree).partition(&:undecided?)
       assert_equal wanted - undecided.map(&:offset), decided.map(&:offset), tree.inspect
       fields = undecided.flat_map { |message| message.payload.compact.keys }.uniq
       assert_empty fields - (literal.is_a?(BigDecimal) ? %w[cost count ratio] : %w[cost]), tree.inspect
@@ -59,33 +61,8 @@ class NativeAvroWhereTest < Minitest::Test
       -> { where("day").lt(DAY + 1) } => [0], -> { where("millis").exists & where("millis").gt(0) } => [] }
       .each do |words, expected|
       tree = tree_of(&words)
-      told = read(topic, rows.size, { format: :avro, decoder: decoder }, tree)
+      told = read_decoded(topic, rows.size, { format: :avro, decoder: decoder }, tree)
       assert_equal [expected, []], [told.map(&:offset), told.select(&:undecided?)], tree.inspect
     end
-  end
-
-  private
-
-  # As routing makes it of the words in a topic's block.
-  def tree_of(&words)
-    topic = Pelton::Routing::TopicWords.new("t")
-    topic.instance_exec(&words)
-    topic.settings[:where]
-  end
-
-  # What comes of so many messages, whatever was dropped.
-  def read(topic, count, format, tree = nil)
-    reader = subscription({}, { prefetch_batches: 1000, prefetch_bytes: 1 << 30, decode: { "*" => format },
-                                where: { topic => tree } })
-    reader.assign([[topic, 0, 0]])
-    batches = []
-    eventually(20, "#{count} messages") do
-      kind, what = reader.poll(0.2)
-      batches << what if kind == :batch
-      batches.sum { |batch| batch.size + batch.dropped } >= count
-    end
-    batches.flat_map(&:messages)
-  ensure
-    reader&.close(5)
   end
 end

@@ -5,10 +5,12 @@ require "date"
 require "test_helper"
 require "pelton/routing/routing"
 require "support/native_kit"
+require "support/where_kit"
 
 # Filters on MessagePack: the native side drops what Ruby's own answer surely refuses, and nothing else.
 class NativeMsgpackWhereTest < Minitest::Test
   include NativeKit
+  include WhereKit
 
   Condition = Pelton::Routing::Condition
 
@@ -33,35 +35,16 @@ class NativeMsgpackWhereTest < Minitest::Test
     topic = topic_of_all([nil, "\xc1", "\x81\xa1a", *documents])
     count = documents.size + 3
     format = { format: :msgpack, ext: { 1 => ->(bytes) { bytes } } }
-    messages = read(topic, count, format)
+    messages = read_decoded(topic, count, format)
     trees = conditions.map { |check, literal| [:is, [:field, "a"], check, literal] }
     trees += [[:field, "a", 0], [:field, "a", "b"], [:field, 0]].map { |path| [:is, path, :exists, nil] }
     trees.each do |tree|
       wanted = messages.select { |message| Condition.admits?(tree, message) }.map(&:offset)
-      undecided, decided = read(topic, count, format, tree.freeze).partition(&:undecided?)
+      undecided, decided = read_decoded(topic, count, format, tree.freeze).partition(&:undecided?)
       assert_equal wanted - undecided.map(&:offset), decided.map(&:offset), tree.inspect
       # Ruby compares a BigDecimal with numbers.
       limit = tree.flatten.grep(BigDecimal).empty? ? count / 3 : count / 2
       assert_operator undecided.size, :<, limit, tree.inspect
     end
-  end
-
-  private
-
-  # What comes of so many messages, whatever was dropped.
-  def read(topic, count, format, tree = nil)
-    reader = subscription({},
-                          { prefetch_batches: 1000, prefetch_bytes: 1 << 30, decode: { "*" => format },
-                            where: { topic => tree } })
-    reader.assign([[topic, 0, 0]])
-    batches = []
-    eventually(20, "#{count} messages") do
-      kind, what = reader.poll(0.2)
-      batches << what if kind == :batch
-      batches.sum { |batch| batch.size + batch.dropped } >= count
-    end
-    batches.flat_map(&:messages)
-  ensure
-    reader&.close(5)
   end
 end

@@ -3,10 +3,12 @@
 require "test_helper"
 require "pelton/app"
 require "support/native_kit"
+require "support/where_kit"
 
 # Filters that are asked natively let those messages pass for which Ruby's own answer is not "surely not".
 class NativeWhereTest < Minitest::Test
   include NativeKit
+  include WhereKit
 
   Condition = Pelton::Routing::Condition
 
@@ -187,13 +189,6 @@ class NativeWhereTest < Minitest::Test
   end
 
   private
-
-  # As routing makes it of the words in a topic's block.
-  def tree_of(&words)
-    topic = Pelton::Routing::TopicWords.new("t")
-    topic.instance_exec(&words)
-    topic.settings[:where]
-  end
 
   # Batches of a topic of so many messages, read with this condition.
   def read(tree, topic, count, prefetch_batches: 1000)

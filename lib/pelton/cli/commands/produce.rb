@@ -156,7 +156,7 @@ module Pelton
         # A tenth of a second at most.
         def slice = options[:rate] ? (options[:rate] / 10).floor.clamp(1, SLICE) : SLICE
 
-        # Waits until so many messages may be sent, and decides when the next ones may be. true: a signal came.
+        # Waits until that many messages may be sent, and decides when the next ones may be. true: a signal came.
         def pause?(count)
           return false unless options[:rate]
 

@@ -26,7 +26,7 @@ module Pelton
     module_function
 
     # Raises ConfigError if this Ruby does not support the engine, or if the engine cannot run the job. setting: for
-    # that    # error. A job for Ractors is frozen here, if that makes it shareable.
+    # that error. A job for Ractors is frozen here, if that makes it shareable.
     #: (Symbol, untyped, ?String) -> void
     def check(engine, job, setting = "parallel")
       return unless engine == :ractor
