@@ -1,7 +1,17 @@
 # frozen_string_literal: true
 
+begin
+  require "bigdecimal"
+rescue LoadError
+  nil # a gem from Ruby 3.4 on
+end
+
 # Filters as routes make them, and what a subscription delivers through them. Needs NativeKit.
 module WhereKit
+  # The BigDecimals of these texts; none where the gem is missing.
+  def self.decimals(*texts) = defined?(::BigDecimal) ? texts.map { |text| BigDecimal(text) } : []
+  def self.decimal?(value) = defined?(::BigDecimal) && value.is_a?(::BigDecimal)
+
   # As routing makes it of the words in a topic's block.
   def tree_of(&words)
     topic = Pelton::Routing::TopicWords.new("t")
