@@ -278,7 +278,7 @@ module Pelton
       stop(timeout: timeout)
       deadline = Clock.deadline(timeout || @config.flush_timeout)
       @admin&.close(timeout: Clock.left(deadline))
-      [*@pools.to_a, *@producer].sum { |one| one.close(timeout: Clock.left(deadline)) }
+      [*@pools.to_a, *@producer].sum { |client| client.close(timeout: Clock.left(deadline)) }
     end
 
     # Closed clients of the time before are of no use to the new server's consumers.
@@ -290,8 +290,8 @@ module Pelton
     # Returns how many messages are left.
     def flush(seconds)
       deadline = Clock.deadline(seconds)
-      [*@producer, *@pools.to_a].sum do |one|
-        one.flush(timeout: Clock.left(deadline)) ? 0 : one.pending
+      [*@producer, *@pools.to_a].sum do |client|
+        client.flush(timeout: Clock.left(deadline)) ? 0 : client.pending
       rescue ClosedError
         0 # its `close` returned what it could not deliver
       end

@@ -128,7 +128,7 @@ module Pelton
     def upto(offset)
       return self if empty? || last_offset <= offset
 
-      Batch::Part.new(topic, partition, messages.take_while { |one| one.offset <= offset }.freeze, offset)
+      Batch::Part.new(topic, partition, messages.take_while { |message| message.offset <= offset }.freeze, offset)
     end
 
     # For Pelton: only these messages; itself if that is all of them.

@@ -253,7 +253,8 @@ module Pelton
 
     # For `inspect`: what waits, and why no message gets through.
     def activity
-      [*("#{pending} pending" if pending.positive?), *opened&.last_error&.then { |one| "last error: #{one.message}" }]
+      [*("#{pending} pending" if pending.positive?),
+       *opened&.last_error&.then { |error| "last error: #{error.message}" }]
     end
 
     def options = @options || @client_factory.options
