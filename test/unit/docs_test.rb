@@ -103,11 +103,14 @@ class DocsTest < Minitest::Test
 
   # These are lists or compare tools; everything else begins with an example and ends with what can go wrong.
   WITHOUT_EXAMPLE = %w[command-line dashboard-pages moving-from-karafka terms troubleshooting].freeze
+  # Without settings: the meaning of words; and symptoms with links to the pages that have them.
+  WITHOUT_OPTIONS = %w[terms troubleshooting].freeze
 
-  def test_each_guide_has_an_example_and_says_what_can_go_wrong
+  def test_each_guide_has_an_example_its_options_and_says_what_can_go_wrong
     pages = GUIDES.grep(%r{\Adocs/guides/}).to_h { |page| [File.basename(page, ".md"), read(page)] }
     assert_operator pages.size, :>, 40
     assert_empty pages.except(*WITHOUT_EXAMPLE).reject { |_, text| text.match?(/^## .*[Ss]mallest example$/) }.keys
+    assert_empty pages.except(*WITHOUT_OPTIONS).reject { |_, text| text.include?("\n## Options\n\n") }.keys
     assert_empty pages.except("terms", "troubleshooting").reject { |_, text|
                    text.include?("\n## What can go wrong\n")
                  }.keys

@@ -7,11 +7,14 @@ require "support/prose"
 # summary of a few lines.
 class ProseTest < Minitest::Test
   ROOT = File.expand_path("../..", __dir__)
-  PAGES = Dir.glob(%w[README.md CONTRIBUTING.md PROJECT_RULES.md SECURITY.md bench/README.md test/README.md
+  PAGES = Dir.glob(%w[README.md CHANGELOG.md CONTRIBUTING.md PROJECT_RULES.md SECURITY.md bench/README.md test/README.md
                       docs/*.md docs/{decisions,guides,internals,reference}/*.md], base: ROOT).freeze
   DECISIONS = Dir.glob("docs/decisions/*.md", base: ROOT).freeze
   SUMMARY_LINES = 5
   README_LINES = 150
+  # Of a version in the changelog, and lines of one of them.
+  CHANGES = 40
+  CHANGE_LINES = 3
 
   PAGES.each do |page|
     define_method("test_#{page}_has_short_sentences_and_no_retired_phrase") do
@@ -41,6 +44,15 @@ class ProseTest < Minitest::Test
 
   def test_readme_fits_on_its_screens
     assert_operator read("README.md").lines.size, :<=, README_LINES
+  end
+
+  def test_changelog_has_few_short_items_for_each_version
+    read("CHANGELOG.md").split(/^## /).drop(1).each do |version|
+      items = version.scan(/^- .+\n(?:  .+\n)*/)
+      refute_empty items, version.lines.first
+      assert_operator items.size, :<=, CHANGES, version.lines.first
+      assert_empty items.select { |item| item.lines.size > CHANGE_LINES }, version.lines.first
+    end
   end
 
   # --- no reference to a list that only its author has, such as an H and the number of a row ---
