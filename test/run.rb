@@ -13,7 +13,7 @@ require_relative "support/broker"
 #   # once: this is about Kafka, whatever the Ruby      (left out by --without once)
 #   # first: it takes minutes, in which others can run
 #
-# Lint and Rust keep all cores busy and run alone; all others are one queue for four processes at a time.
+# Lint and Rust run one after the other, beside a queue of all others for five processes at a time.
 class TestRun
   ROOT = Guard::ROOT
   RUBY = RbConfig.ruby
@@ -25,12 +25,15 @@ class TestRun
   # VM stacks, also at what was an object in such a page once, and crashes (rb_vm_each_stack_value; seen in Ruby 3.1).
   KEEP_PAGES = { "RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO" => "1.0" }.freeze
   # Processes at a time: they mostly wait for a broker, real or embedded.
-  SIDE_BY_SIDE = 4
+  SIDE_BY_SIDE = 5
+  # Compilers and linters take what the tests leave of the machine.
+  NICE = %w[nice -n 15].freeze
+  CARGO_TEST = %w[cargo test --release --locked -p pelton-core --no-fail-fast].freeze
 
   MINITEST = %w[architecture unit contract native embedded assumptions].freeze
   PROGRAMS = { "examples" => "examples/**/*.rb", "integration" => "test/integration/**/*.rb" }.freeze
-  ALONE = %w[lint rust].freeze
-  PARTS = [*ALONE, *MINITEST, *PROGRAMS.keys].freeze
+  TOOLS = %w[lint rust].freeze
+  PARTS = [*TOOLS, *MINITEST, *PROGRAMS.keys].freeze
   ONCE = "once"
 
   def initialize(arguments)
@@ -47,8 +50,9 @@ class TestRun
 
   def call
     parts = @parts - @without
-    (parts & ALONE).each { |part| part == "lint" ? lint : rust }
-    side_by_side((parts - ALONE).flat_map { |part| jobs(part, files_of(part)) } + jobs_of_files)
+    tools = Thread.new { (parts & TOOLS).each { |part| part == "lint" ? lint : rust } }
+    side_by_side((parts - TOOLS).flat_map { |part| jobs(part, files_of(part)) } + jobs_of_files)
+    tools.join
     nothing_passed if (@passed + @failed).zero?
     summary
     @failed.zero?
@@ -94,17 +98,29 @@ class TestRun
   def lint = %w[rubocop rustfmt clippy api].each { |linter| lint_with(linter) }
 
   def lint_with(linter)
-    result = Program.run(File.join(ROOT, "bin/lint"), linter, limit: 1200, echo: true)
-    count(result.ok? ? [1, 0, 0] : [0, 1, 0])
-    fail_with("lint: #{linter}", result.output.lines.last(10)) unless result.ok?
+    result = Program.run(*NICE, File.join(ROOT, "bin/lint"), linter, limit: 1200)
+    @lock.synchronize do
+      report(result.ok? ? "passed" : "FAILED", "bin/lint #{linter}", result, result.ok? ? [1, 0, 0] : [0, 1, 0])
+      next if result.ok?
+
+      puts indented(result.output)
+      fail_with("lint: #{linter}", result.output.lines.last(10))
+    end
   end
 
   def rust
-    result = Program.run("cargo", "test", "--release", "--locked", "-p", "pelton-core", "--no-fail-fast",
-                         env: { "RUBY" => nil }, limit: 1800, echo: true)
+    result = cargo(*NICE, *CARGO_TEST, "--no-run")
+    result = cargo(*CARGO_TEST) if result.ok?
     rows = result.output.scan(/^test result: .*? (\d+) passed; (\d+) failed; (\d+) ignored/)
-    settle("rust", result, rows.map { |row| row.map(&:to_i) }.transpose.map(&:sum))
+    rows = rows.map { |row| row.map(&:to_i) }.transpose.map(&:sum)
+    @lock.synchronize do
+      puts format("%<time>6.1f s  cargo test  %<tests>s tests", time: result.seconds, tests: rows.sum)
+      puts indented(result.output) unless result.ok?
+      settle("rust", result, rows)
+    end
   end
+
+  def cargo(*command) = Program.run(*command, env: { "RUBY" => nil }, limit: 1800)
 
   def minitest(part, file)
     result = Program.run(*ruby, File.join(ROOT, file), env: KEEP_PAGES, limit: MINITEST_SECONDS)

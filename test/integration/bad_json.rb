@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# once: the parser is native, whatever the Ruby
+
 require "support/scenario"
 
 # A payload that is not JSON raises the error of JSON.parse when it is read, and the error says where. The other

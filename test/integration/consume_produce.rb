@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# once: the text is the same on every Ruby
+
 require "json"
 require "open3"
 require "pty"

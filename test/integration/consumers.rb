@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# once: it runs with the second Ruby and another librdkafka
+
 require "test_helper"
 require "support/consumer_worlds"
 require "support/kafka_wire"

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# once: the text is the same on every Ruby
+
 require "support/scenario"
 
 # `pelton dead-letters` on a real broker: without an app, with --json, interrupted by Ctrl-C and killed; with an app.

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# once: the limits are native, whatever the Ruby
+
 require "support/scenario"
 require "support/registry_double"
 require "pelton/avro"

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# once: the sockets are librdkafka's
+
 require "support/scenario"
 require "support/sockets"
 

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# once: this is about Kafka, whatever the Ruby
+
 require "support/scenario"
 require "timeout"
 

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# once: this is about Kafka, whatever the Ruby
+
 require "support/group_scenario"
 
 # A member is stopped (SIGSTOP) in the middle of its work for longer than its session, and goes on after that: others

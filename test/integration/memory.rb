@@ -5,6 +5,7 @@
 # this machine lets us make one; the peak of the resident memory is checked in any case.
 
 # time limit: 900
+# once: what is counted is native memory
 
 require "support/scenario"
 

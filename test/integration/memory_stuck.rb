@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# once: what is counted is native memory
+
 # 24 partitions whose jobs do not end hold more than what fetched messages may take, config.memory being small. A topic
 # of another group is consumed meanwhile. When the server has stopped, no message counts as fetched any more.
 

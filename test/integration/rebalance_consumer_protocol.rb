@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# once: it runs with the second Ruby and another librdkafka
+
 require "support/group_scenario"
 
 # The same under KIP-848, where the broker assigns (group.protocol=consumer).

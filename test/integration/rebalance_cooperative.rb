@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# once: this is about Kafka, whatever the Ruby
+
 require "support/group_scenario"
 
 # Members of a classic group with cooperative rebalances come and go: what stays with a member is not interrupted.

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# once: this is about Kafka, whatever the Ruby
+
 require "support/group_scenario"
 
 # Members of a classic group with eager rebalances come and go: nothing is lost, done twice or out of order.

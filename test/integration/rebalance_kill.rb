@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# once: this is about Kafka, whatever the Ruby
+
 require "support/group_scenario"
 
 # A member is killed (-9): the others take over after its session timeout, and only what it had not committed is done

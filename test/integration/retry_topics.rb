@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# once: this is about Kafka, whatever the Ruby
+
 require "support/scenario"
 
 # Messages that fail wait in retry topics, others go on; a restart in the middle forgets no attempt. Two groups with the

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# once: this is about Kafka, whatever the Ruby
+
 require "support/scenario"
 
 # Order per key, slow keys, failures, and a producer that does not pause: graceful stops and rebalances repeat nothing

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# once: it runs with the second Ruby and another librdkafka
+
 require "support/scenario"
 require "support/exactly_once"
 

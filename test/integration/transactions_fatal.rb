@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 # time limit: 180
+# once: this is about Kafka, whatever the Ruby
 
 require "support/scenario"
 require "support/exactly_once"

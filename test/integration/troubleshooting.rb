@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 # first: it takes minutes
+# once: the symptoms and their texts are the same on every Ruby
 
 require "support/scenario"
 

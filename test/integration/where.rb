@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# once: filters are native, whatever the Ruby
+
 require "support/scenario"
 
 # Filters before Ruby: each message that passes comes once and in order, the others are counted and committed, also when

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# once: filters are native, whatever the Ruby
+
 require "support/scenario"
 
 # `where` with regular expressions on a real broker: native threads match what they know, Ruby matches the rest, and no

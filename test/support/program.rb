@@ -11,17 +11,16 @@ class Program
     def ok?(expected = 0) = code == expected && !late
   end
 
-  # `echo`: pass the output on as it comes. `folder`: where it runs.
-  #: (*String, ?env: Hash[String, String?], ?limit: Numeric, ?echo: bool, ?folder: String) -> Result
-  def self.run(*command, env: {}, limit: 600, echo: false, folder: Dir.pwd)
-    new(command, env, limit, echo, folder).run
+  # `folder`: where it runs.
+  #: (*String, ?env: Hash[String, String?], ?limit: Numeric, ?folder: String) -> Result
+  def self.run(*command, env: {}, limit: 600, folder: Dir.pwd)
+    new(command, env, limit, folder).run
   end
 
-  def initialize(command, env, limit, echo, folder)
+  def initialize(command, env, limit, folder)
     @command = command
     @env = env
     @limit = limit
-    @echo = echo
     @folder = folder
     @output = +""
     @late = false
@@ -56,7 +55,6 @@ class Program
       return if data.nil? || data == :wait_readable
 
       @output << data
-      $stdout.write(data) if @echo
       timeout = 0
     end
   end
@@ -82,7 +80,6 @@ class Program
 
   def note(text)
     @output << text
-    $stdout.write(text) if @echo
   end
 
   def ended?
