@@ -90,6 +90,35 @@ class WhereTextTest < Minitest::Test
     end
   end
 
+  def test_times_and_dates_are_written_as_in_ruby
+    { "Time.utc(2026, 11, 29)" => Time.utc(2026, 11, 29),
+      "Time.utc(2026, 11, 29, 8, 30, 1.5)" => Time.utc(2026, 11, 29, 8, 30, 1.5),
+      'Time.iso8601("2026-11-29T10:00:00+02:00")' => Time.utc(2026, 11, 29, 8),
+      "Time.at(12)" => Time.at(12),
+      "Date.new(2026, 11, 29)" => Date.new(2026, 11, 29),
+      'Date.iso8601("2026-11-29")' => Date.new(2026, 11, 29) }.each do |text, value|
+      assert_equal [:all, [:is, [:field, "at"], :gteq, value]], tree("where(\"at\").gteq(#{text})"), text
+    end
+    assert_equal [Date.new(2026, 1, 1), nil], tree('where("day").in(Date.new(2026, 1, 1), nil)')[1][3]
+  end
+
+  def test_a_wrong_time_names_the_call_and_the_reason
+    { "Time.now" => /expected one of Time.utc, Time.at, Time.iso8601, Date.new, Date.iso8601/,
+      "Kernel.exit(1)" => /expected one of Time.utc/,
+      "Time.utc" => /expected \(/,
+      "Time.utc()" => /Time.utc: wrong number of arguments/,
+      "Time.utc(2026, 13)" => /Time.utc: .*out of range/,
+      'Time.iso8601("yesterday")' => /Time.iso8601: /,
+      "Time.iso8601(/a/)" => /Time.iso8601: /,
+      "Time.at(nil)" => /Time.at: /,
+      "Time.at([1])" => /Time.at: /,
+      "Time.at(1e300)" => /expected a number, a Time, a Date or a String/,
+      "Date.new(2026, 2, 30)" => /Date.new: invalid date/,
+      "Date.iso8601(7)" => /Date.iso8601: / }.each do |text, message|
+      assert_match message, assert_raises(Pelton::ConfigError, text) { tree("where(\"at\").gt(#{text})") }.message, text
+    end
+  end
+
   def test_deep_nesting_is_refused_and_long_chains_are_not
     one = 'where("a").eq(1)'
     ["#{"(" * 200}#{one}#{")" * 200}", "#{"!" * 200}#{one}", "#{one}#{".not" * 200}",
@@ -103,7 +132,7 @@ class WhereTextTest < Minitest::Test
   # Random texts of the language's pieces either parse or raise ConfigError.
   def test_random_text_raises_nothing_else
     pieces = ["where", "(", ")", '("a")', ".eq", ".key", ".in", "(1)", '"x', "'", "/", "\\", ".and", ".not", "!", "|",
-              "&", ",", "[", "]", "1e9", "-", "nil", " ", "é", ".header", "\u{1F600}", "\x00"]
+              "&", ",", "[", "]", "1e9", "-", "nil", " ", "é", ".header", "\u{1F600}", "\x00", "Time.at(", "Date.new("]
     random = Random.new(7)
     parsed = 0
     3000.times do

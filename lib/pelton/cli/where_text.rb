@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "strscan"
+require "time" # and with it Date
 require_relative "../errors"
 require_relative "../routing/where"
 
@@ -9,11 +10,16 @@ module Pelton
     # Reads a condition in the words of `where` in routes. It knows these words only, and evaluates no Ruby.
     #   WhereText.new("--where", 'where("total").gt(100).or(where.key.starts_with("pl-"))').tree
     #   # => [:all, [:any, [:is, [:field, "total"], :gt, 100], [:is, [:key], :starts_with, "pl-"]]]
-    # Conditions are combined with .and, .or, .not, &, |, ! and parentheses.
+    # Conditions are combined with .and, .or, .not, &, |, ! and parentheses. Times and dates are written as in Ruby, by
+    # one of MOMENTS.
     class WhereText
       # Methods of a condition's subject, with the number of their arguments.
       CHECKS = { eq: 1, not_eq: 1, in: 1.., not_in: 1.., gt: 1, gteq: 1, lt: 1, lteq: 1, starts_with: 1, matches: 1,
                  exists: 0 }.freeze
+      # Calls that make a Time or a Date.
+      MOMENTS = { "Time.utc" => Time.method(:utc), "Time.at" => Time.method(:at),
+                  "Time.iso8601" => Time.method(:iso8601), "Date.new" => Date.method(:new),
+                  "Date.iso8601" => Date.method(:iso8601) }.freeze
       # How deep parentheses and `!` may be nested.
       LEVELS = 100
       SPACE = /\s+/
@@ -151,9 +157,21 @@ module Pelton
         return string(@scanner.matched) if @scanner.scan(STRING)
         return pattern(@scanner[1], @scanner[2]) if @scanner.scan(PATTERN)
         return number(@scanner.matched, @scanner[1] || @scanner[2]) if @scanner.scan(NUMBER)
+        return moment(@scanner.matched) if @scanner.scan(/[A-Z]\w*(\.\w+)?/)
 
         name = word
-        WORDS.fetch(name) { refuse("expected a value: \"text\", 12.5, true, false, nil or /pattern/") }
+        WORDS.fetch(name) { refuse("expected a value: \"text\", 12.5, true, false, nil, /pattern/ or a time") }
+      end
+
+      # Time.utc(2026, 1, 1)
+      def moment(call)
+        maker = MOMENTS.fetch(call) { refuse("expected one of #{MOMENTS.keys.join(", ")}") }
+        values = arguments
+        begin
+          maker.call(*values)
+        rescue ArgumentError, TypeError, RangeError, NoMethodError => e
+          refuse("#{call}: #{e.message}")
+        end
       end
 
       def string(quoted)
