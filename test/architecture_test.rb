@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# once: the sources are the same for each Ruby
+
 require_relative "test_helper"
 require_relative "support/source_file"
 require "tsort"

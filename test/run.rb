@@ -10,7 +10,7 @@ require_relative "support/broker"
 #
 #   # exit code: 3
 #   # time limit: 600
-#   # once: this is about Kafka, whatever the Ruby      (left out by --without once)
+#   # once: this is about Kafka, whatever the Ruby      (left out by --without once; also in a test file)
 #   # first: it takes minutes, in which others can run
 #
 # Lint and Rust run one after the other, beside a queue of all others for five processes at a time.
@@ -28,7 +28,7 @@ class TestRun
   SIDE_BY_SIDE = 5
   # Compilers and linters take what the tests leave of the machine.
   NICE = %w[nice -n 15].freeze
-  CARGO_TEST = %w[cargo test --release --locked -p pelton-core --no-fail-fast].freeze
+  CARGO_TEST = %w[cargo test --release --locked -p pelton-core --lib --tests --no-fail-fast].freeze
 
   MINITEST = %w[architecture unit contract native embedded assumptions].freeze
   PROGRAMS = { "examples" => "examples/**/*.rb", "integration" => "test/integration/**/*.rb" }.freeze

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# once: the guides are the same for each Ruby
+
 require "test_helper"
 require "json"
 require "stringio"

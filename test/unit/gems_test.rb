@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# once: the gems are the same for each Ruby
+
 require "test_helper"
 require "support/gems/build"
 require "tmpdir"

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# once: the text is the same on every Ruby
+
 require_relative "../test_helper"
 require "pelton/cli/cli"
 require "pelton/cli/migrate/application"

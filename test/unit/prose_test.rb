@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# once: the pages are the same for each Ruby
+
 require "test_helper"
 require "support/prose"
 
