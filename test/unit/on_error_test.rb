@@ -4,8 +4,8 @@ require_relative "../test_helper"
 require "pelton"
 require "pelton/reporters/errors"
 
-# config.on_error, and the trackers that it may be. The doubles have the calls of the trackers' public interfaces: none
-# of these gems is needed.
+# config.on_error, and the trackers that it may be. None of their gems is needed. test/integration/sentry.rb runs with
+# the gem that Debian has.
 class OnErrorTest < Minitest::Test
   CONTEXT = { source: "consumer.consume", group: "billing", topic: "orders", partition: 0, offset: 41, attempt: 2,
               failure_id: "ab12" }.freeze
@@ -59,65 +59,150 @@ class OnErrorTest < Minitest::Test
     assert_equal [*errors, errors.first], @calls.map(&:first)
   end
 
-  # Records each call; the block of a call gets the recorder, too.
-  class Double < BasicObject
-    def initialize(calls, *names)
-      @calls = calls
-      @names = names
-    end
+  # --- the trackers ------------------------------------------------------------------------------------------------
 
-    def respond_to?(name, *) = @names.include?(name)
-
-    def method_missing(name, *arguments, **options)
-      @calls << [name, *arguments, *[options].reject(&:empty?)]
-      yield self if ::Kernel.block_given?
-      self
-    end
-
-    def respond_to_missing?(name, *) = @names.include?(name)
-  end
-
-  def report(tracker, *names)
-    calls = []
-    error = ArgumentError.new("x")
-    Pelton::Reporters::Errors.new(tracker, client: Double.new(calls, *names)).call(error, CONTEXT)
-    [error, calls]
-  end
+  # Each stand-in below has the signatures of its gem's public methods, and raises what the gem would raise for others.
+  # They were compared with sentry-ruby 5.3 to 6.6.2, honeybadger 4.12.2 to 6.9.0, bugsnag 6.23.0 to 6.27.1, rollbar
+  # 2.27.1 to 3.7.0 and appsignal 3.0.0 to 5.0.0.rc.1, with which the reporters were run, too (AppSignal's agent apart).
 
   GROUP = ["consumer.consume", "billing", "orders", "ArgumentError"].freeze
+  ORIGIN = "consumer.consume billing orders"
+
+  def report(tracker, client, error = ArgumentError.new("x"))
+    Pelton::Reporters::Errors.new(tracker, client: client).call(error, CONTEXT)
+    error
+  end
+
+  class Sentry
+    attr_reader :seen
+
+    def capture_exception(exception, **options) = @seen = [exception, scope(**options)]
+
+    private
+
+    def scope(contexts: nil, extra: nil, tags: nil, user: nil, level: nil, fingerprint: nil)
+      raise "more than a group" if extra || user || level
+
+      { contexts: contexts, tags: tags, fingerprint: fingerprint }
+    end
+  end
 
   def test_sentry
-    error, calls = report(:sentry)
-    assert_equal [[:capture_exception, error,
-                   { tags: { source: "consumer.consume", group: "billing", topic: "orders" },
-                     contexts: { pelton: CONTEXT }, fingerprint: GROUP }]], calls
+    error = report(:sentry, client = Sentry.new)
+    assert_equal [error, { tags: { source: "consumer.consume", group: "billing", topic: "orders" },
+                           contexts: { pelton: CONTEXT }, fingerprint: GROUP }], client.seen
+  end
+
+  # Version 6 takes keywords only. Without a cause, all versions take the error that is being rescued.
+  class Honeybadger
+    attr_reader :seen, :causes
+
+    def notify(exception_or_opts = nil, **opts)
+      @causes = [opts.key?(:cause) ? opts.delete(:cause) : exception_or_opts.cause || $!].compact
+      @seen = [exception_or_opts, opts]
+    end
   end
 
   def test_honeybadger
-    error, calls = report(:honeybadger)
-    assert_equal [[:notify, error, { context: CONTEXT, component: "orders", action: "consumer.consume",
-                                     fingerprint: GROUP.join("|") }]], calls
+    error = report(:honeybadger, client = Honeybadger.new)
+    assert_equal [error, { context: CONTEXT, component: "orders", action: "consumer.consume",
+                           fingerprint: GROUP.join("|") }], client.seen
+  end
+
+  def test_an_error_without_a_cause_is_not_its_own_cause_at_honeybadger
+    client = Honeybadger.new
+    begin
+      raise ArgumentError, "x"
+    rescue ArgumentError => e
+      report(:honeybadger, client, e)
+    end
+    assert_empty client.causes
+  end
+
+  # An event of a handled error is a warning until the block says something else.
+  class Bugsnag
+    Event = Struct.new(:severity, :context, :grouping_hash, :metadata) do
+      def add_metadata(section, data) = (metadata[section] ||= {}).merge!(data)
+    end
+    attr_reader :seen
+
+    def notify(exception, auto_notify = false)
+      raise "not a boolean" unless [true, false].include?(auto_notify)
+
+      yield event = Event.new("warning", nil, nil, {})
+      @seen = [exception, event]
+    end
   end
 
   def test_bugsnag
-    error, calls = report(:bugsnag)
-    assert_equal [[:notify, error], [:add_metadata, :pelton, CONTEXT], [:context=, "consumer.consume billing orders"],
-                  [:grouping_hash=, GROUP.join("|")]], calls
+    error = report(:bugsnag, client = Bugsnag.new)
+    assert_equal [error, Bugsnag::Event.new("error", ORIGIN, GROUP.join("|"), { pelton: CONTEXT })], client.seen
+  end
+
+  # Deletes from the data. What stands in the scope is part of the item, where Rollbar looks for a fingerprint.
+  class Rollbar
+    attr_reader :seen
+
+    def scope(scope_overrides = {}, _config_overrides = {})
+      @item = scope_overrides.dup
+      self
+    end
+
+    def error(*args)
+      exception = args.grep(Exception).last
+      extra = args.grep(Hash).last
+      extra.delete(:custom_data_method_context)
+      @seen = [exception, { **@item.to_h, filters: extra.delete(:use_exception_level_filters), extra: extra }]
+    end
   end
 
   def test_rollbar
-    error, calls = report(:rollbar)
-    assert_equal [[:error, error, { pelton: CONTEXT, fingerprint: GROUP.join("|") }]], calls
+    error = report(:rollbar, client = Rollbar.new)
+    assert_equal [error, { fingerprint: GROUP.join("|"), context: ORIGIN, filters: true, extra: { pelton: CONTEXT } }],
+                 client.seen
+  end
+
+  # Version 3.0 has only send_error. A transaction is one of a request until the block says something else. Tags have
+  # text, whole numbers or booleans; others are left out.
+  class Appsignal
+    Transaction = Struct.new(:namespace, :action, :tags) do
+      def set_namespace(namespace) = self.namespace = namespace # rubocop:disable Naming/AccessorMethodName
+      def set_action(action) = self.action = action # rubocop:disable Naming/AccessorMethodName
+
+      def set_tags(given_tags = {})
+        known = [Symbol, String, Integer, TrueClass, FalseClass]
+        self.tags = given_tags.select { |_, value| known.include?(value.class) }
+      end
+    end
+    attr_reader :seen
+
+    def send_error(error, tags = nil, namespace = nil, &block)
+      raise "deprecated" if tags || namespace
+
+      record(error, &block)
+    end
+
+    private
+
+    def record(error)
+      yield transaction = Transaction.new("http_request")
+      @seen = [error, transaction]
+    end
+  end
+
+  class Appsignal4 < Appsignal
+    def report_error(exception, &block) = record(exception, &block)
+    def send_error(*) = raise("report_error is there")
   end
 
   def test_appsignal
-    error, calls = report(:appsignal, :report_error, :add_tags)
-    assert_equal [[:report_error, error], [:set_action, "consumer.consume billing orders"], [:add_tags, CONTEXT]], calls
-    error, calls = report(:appsignal)
-    assert_equal [[:send_error, error], [:set_action, "consumer.consume billing orders"], [:set_tags, CONTEXT]], calls
+    [Appsignal.new, Appsignal4.new].each do |client|
+      error = report(:appsignal, client)
+      assert_equal [error, Appsignal::Transaction.new("background_job", ORIGIN, CONTEXT)], client.seen
+    end
   end
 
-  # Rails 7.0 and 7.1.
+  # Rails 7.0 and 7.1. test/unit/railtie_test.rb has the reporter of the Rails that is installed.
   class Rails70
     attr_reader :seen
 
@@ -144,5 +229,7 @@ class OnErrorTest < Minitest::Test
     assert_includes error.message, "did you mean sentry?"
     error = assert_raises(Pelton::ConfigError) { Pelton::Reporters::Errors.new(:rollbar) }
     assert_includes error.message, "Rollbar"
+    error = assert_raises(Pelton::ConfigError) { Pelton::Reporters::Errors.new(:rails, client: Module.new) }
+    assert_includes error.message, "Rails 7.0"
   end
 end

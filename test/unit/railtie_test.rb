@@ -10,6 +10,7 @@ rescue LoadError
   nil # this Ruby has no gem railties: each test says so
 end
 require "pelton"
+require "pelton/reporters/errors"
 
 # The parts of the railtie, without an application. test/integration/rails.rb runs a real one.
 class RailtieTest < Minitest::Test
@@ -104,19 +105,40 @@ class RailtieTest < Minitest::Test
     assert_raises(KeyError) { jobs.call(JOB) { {}.fetch(:a) } }
   end
 
-  def test_an_error_of_a_job_is_reported_to_rails_error
+  # What subscribers of Rails.error get during the block: [[error, {handled: …, context: …}], …]
+  def reports
     skip "Rails #{Rails.version} has no Rails.error" unless ActiveSupport.respond_to?(:error_reporter)
 
-    reports = []
+    found = []
     subscriber = Object.new
-    subscriber.define_singleton_method(:report) { |error, **more| reports << [error.message, more] }
+    subscriber.define_singleton_method(:report) { |error, **more| found << [error, more] }
     ActiveSupport.error_reporter.subscribe(subscriber)
-    assert_raises(RuntimeError) { jobs.call(JOB) { raise "no total" } }
-    message, more = reports.fetch(0)
+    yield
+    found
+  end
 
-    assert_equal ["no total", false, "pelton"], [message, *more.values_at(:handled, :source)]
-    assert_equal %w[orders 0], more[:context].values_at(:topic, :partition).map(&:to_s)
-    assert_equal 1, reports.size
+  def test_an_error_of_a_job_is_reported_to_rails_error
+    error = nil
+    found = reports { error = assert_raises(RuntimeError) { jobs.call(JOB) { raise "no total" } } }
+    assert_equal [error], found.map(&:first)
+    assert_equal [false, "pelton"], found[0][1].values_at(:handled, :source)
+    assert_equal %w[orders 0], found[0][1][:context].values_at(:topic, :partition).map(&:to_s)
+  end
+
+  # A report by Rails would have no offset, and would be the only one.
+  def test_an_error_tracker_reports_an_error_of_a_job_instead_of_rails
+    context = { source: "consumer.consume", topic: "orders", offset: 41, failure_id: "ab12" }
+    error = nil
+    found = reports do
+      Pelton.config.on_error = tracker = Pelton::Reporters::Errors.new(:rails)
+      error = assert_raises(RuntimeError) { jobs.call(JOB) { raise "no total" } }
+      tracker.call(error, context)
+    ensure
+      Pelton.config.on_error = nil
+    end
+    assert_equal [error], found.map(&:first)
+    assert_equal [false, :error, "pelton"], found[0][1].values_at(:handled, :severity, :source)
+    assert_equal context, found[0][1][:context].slice(*context.keys)
   end
 
   def test_time_zone_and_locale_of_a_job_do_not_reach_the_next_one

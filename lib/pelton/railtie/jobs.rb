@@ -9,6 +9,9 @@ module Pelton
     # database connections, switches the query cache on, resets CurrentAttributes, and, from Rails 7.0 on, reports
     # errors to `Rails.error`. In development it loads changed code first. The time zone and the locale are the app's
     # defaults again, and log lines are tagged with the partition.
+    #
+    # If config.on_error is an error tracker, Rails does not see the errors: its report would come first, without
+    # offset, attempt and failure_id, and trackers ignore a second report of one error.
     class Jobs
       #: (::Rails::Application) -> void
       def initialize(app)
@@ -20,13 +23,22 @@ module Pelton
       # job: { group: "shop", topic: "orders", partition: 0, kind: :consume }. On a worker's thread.
       #: (Hash[Symbol, untyped]) { () -> void } -> void
       def call(job, &work)
-        @reloader.wrap(**@options) do
+        error = nil
+        result = @reloader.wrap(**@options) do
           ActiveSupport::ExecutionContext.set(**job) if defined?(ActiveSupport::ExecutionContext)
           Time.use_zone(Time.zone_default) { I18n.with_locale(I18n.default_locale) { tagged(job, &work) } }
+        rescue StandardError => e
+          raise unless tracked?
+
+          error = e
         end
+        error ? raise(error) : result
       end
 
       private
+
+      # The railtie serves the default app.
+      def tracked? = defined?(Reporters::Errors) && Pelton.config.on_error.is_a?(Reporters::Errors)
 
       # Not `tagged` with a block: ActiveSupport::BroadcastLogger (Rails 7.1) calls the block once per logger.
       def tagged(job)

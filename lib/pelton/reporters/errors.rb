@@ -18,13 +18,16 @@ module Pelton
       private_constant :CONSTANTS, :TAGS
 
       # tracker: one of TRACKERS. client: what to call, if it is not the tracker's module. Raises ConfigError for an
-      # unknown tracker, or if its gem is not loaded.
+      # unknown tracker, if its gem is not loaded, or for :rails before Rails 7.0.
       #: (Symbol, ?client: untyped) -> void
       def initialize(tracker, client: nil)
         raise ConfigError.unknown(tracker, TRACKERS, what: "error tracker") unless TRACKERS.include?(tracker)
 
         @tracker = tracker
         @client = client || loaded(CONSTANTS.fetch(tracker))
+        return unless tracker == :rails && !@client.respond_to?(:error)
+
+        raise ConfigError.new("error tracker", tracker, "Rails.error exists from Rails 7.0 on")
       end
 
       # Reports one failure. context: the values of error.occurred without the error.
@@ -51,35 +54,36 @@ module Pelton
                                          fingerprint: group(error, context))
       end
 
+      # Without a cause, Honeybadger takes the error that is being rescued: this one.
       def honeybadger(error, context)
         @client.notify(error, context: context, component: context[:topic], action: context[:source],
-                              fingerprint: group(error, context).join("|"))
+                              cause: error.cause, fingerprint: group(error, context).join("|"))
       end
 
+      # Before version 6.23, events have no add_metadata: such an event has the rest.
       def bugsnag(error, context)
         @client.notify(error) do |event|
-          event.add_metadata(:pelton, context)
+          event.severity = "error"
           event.context = origin(context).join(" ")
           event.grouping_hash = group(error, context).join("|")
+          event.add_metadata(:pelton, context)
         end
       end
 
+      # Filters of errors apply, as in Rollbar's own integrations.
       def rollbar(error, context)
-        @client.error(error, { pelton: context, fingerprint: group(error, context).join("|") })
+        scope = { fingerprint: group(error, context).join("|"), context: origin(context).join(" ") }
+        @client.scope(scope).error(error, { pelton: context, use_exception_level_filters: true })
       end
 
-      # Version 4 has report_error, version 3 send_error.
+      # Early versions 3 have only send_error. AppSignal groups by namespace, action and class.
       def appsignal(error, context)
-        return @client.report_error(error) { |transaction| describe(transaction, context) } if report_error?
-
-        @client.send_error(error) { |transaction| describe(transaction, context) }
-      end
-
-      def report_error? = @client.respond_to?(:report_error)
-
-      def describe(transaction, context)
-        transaction.set_action(origin(context).join(" "))
-        transaction.respond_to?(:add_tags) ? transaction.add_tags(context) : transaction.set_tags(context)
+        report = @client.respond_to?(:report_error) ? :report_error : :send_error
+        @client.public_send(report, error) do |transaction|
+          transaction.set_namespace("background_job")
+          transaction.set_action(origin(context).join(" "))
+          transaction.set_tags(context)
+        end
       end
 
       # Rails 7.0 knows no source.
