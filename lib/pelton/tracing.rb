@@ -40,16 +40,16 @@ module Pelton
         raise ConfigError.new("tracing ratio", ratio, "expected a number from 0 to 1")
       end
 
-      # Sends spans itself; nil: the SDK of the gem does, or it is a test.
+      # What sends the spans: a SpanQueue or the gem; nil: it is a test.
       @queue = nil
       @logger = logger
       if exporter then @spans = OwnSpans.new(exporter, ratio: ratio)
-      elsif endpoint.nil? && defined?(::OpenTelemetry.tracer_provider) then @spans = OpenTelemetryGem.new
+      elsif endpoint.nil? && defined?(::OpenTelemetry.tracer_provider) then @spans = @queue = OpenTelemetryGem.new
       else
         @queue = open_queue(service, endpoint, headers, attributes)
         @spans = OwnSpans.new(@queue, ratio: ratio)
-        at_exit { close(timeout: EXIT_TIMEOUT) }
       end
+      at_exit { close(timeout: EXIT_TIMEOUT) } if @queue
     end
 
     # Runs the block in a span of your own, below the current one, and returns the block's value. The block gets the
@@ -90,7 +90,7 @@ module Pelton
 
       parent = @spans.current || (@spans.extract(given) if given)
       operation("create", :producer, of_new(message), parent: parent) do
-        { **message, headers: { **given.to_h, **@spans.inject } }
+        { **message, headers: with_context(given.to_h, @spans.inject) }
       end
     end
 
@@ -112,12 +112,13 @@ module Pelton
     def flush(timeout: 10) = @queue ? @queue.flush(timeout) : true
 
     # Sends what is recorded, for up to `timeout` seconds, and ends the thread. The end of the process does that, too.
-    # Returns false if spans were dropped.
+    # Returns false if spans were dropped. With the gem opentelemetry-api it only flushes, because the SDK is the app's.
     #   tracing.close
     #: (?timeout: Numeric) -> bool
     def close(timeout: 10) = @queue ? @queue.close(timeout) : true
 
-    # Number of spans that were dropped in this process, because the collector was away or too slow.
+    # Number of spans that were dropped in this process, because the collector was away or too slow. 0 with the gem
+    # opentelemetry-api, whose SDK keeps its own account.
     #   tracing.dropped # => 0
     #: () -> Integer
     def dropped = @queue ? @queue.dropped : 0
@@ -158,6 +159,12 @@ module Pelton
 
       { **facts, "messaging.destination.name" => first.topic,
                  "messaging.destination.partition.id" => first.partition.to_s }
+    end
+
+    # A tracestate belongs to its traceparent, so that of another trace goes with it.
+    def with_context(headers, context)
+      headers = headers.except("tracestate") if context.key?("traceparent")
+      { **headers, **context }
     end
 
     def context_of(message) = @spans.extract(message.raw_headers)

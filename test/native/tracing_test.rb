@@ -132,6 +132,13 @@ class TracingTest < Minitest::Test
     assert_match(/\A00-#{trace}-(?!b7ad6b7169203331)\h{16}-00\z/, headers("shipped").last)
   end
 
+  def test_a_state_of_another_trace_is_not_sent_with_a_new_traceparent
+    given = { "traceparent" => "00-#{"a" * 32}-#{"b" * 16}-01", "tracestate" => "a=1", "x" => "y" }
+    @tracer.span("checkout") { Pelton.producer.produce_sync(topic: "shipped", payload: "1", headers: given) }
+    header = { "traceparent" => traceparent(named("create shipped").first), "x" => "y" }
+    assert_equal header, produced_messages("shipped").first.raw_headers.sort.to_h
+  end
+
   BAD = ["", "00", "00-#{"0" * 32}-b7ad6b7169203331-01", "00-#{"a" * 32}-#{"0" * 16}-01",
          "ff-#{"a" * 32}-#{"b" * 16}-01",
          "00-#{"A" * 32}-#{"b" * 16}-01", "00-#{"a" * 32}-#{"b" * 16}-01-more", "00-#{"a" * 32}-#{"b" * 16}-01\n",

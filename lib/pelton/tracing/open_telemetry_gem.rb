@@ -6,19 +6,27 @@ require_relative "../version"
 module Pelton
   class Tracing
     # Makes spans with the gem opentelemetry-api: the app's SDK samples and exports them, and its propagators read and
-    # write the headers. Same methods as OwnSpans.
+    # write the headers. Same methods as OwnSpans and SpanQueue.
     class OpenTelemetryGem
+      # OpenTelemetry::SDK::Trace::Export::SUCCESS
+      EXPORTED = 0
+      private_constant :EXPORTED
+
       #: (untyped) -> void
       def initialize(api = ::OpenTelemetry)
         @api = api
         @tracer = api.tracer_provider.tracer("pelton", VERSION)
       end
 
+      # A propagator that raises costs the trace, not the message.
       #: (Hash[String, untyped]) -> untyped
       def extract(headers)
         texts = headers.select { |_, value| value.is_a?(String) }
         context = @api.propagation.extract(texts, context: @api::Context.empty)
         context if valid?(context)
+      rescue StandardError => e
+        @api.handle_error(exception: e)
+        nil
       end
 
       #: () -> untyped
@@ -28,7 +36,12 @@ module Pelton
       end
 
       #: () -> Hash[String, String]
-      def inject = {}.tap { |headers| @api.propagation.inject(headers) }
+      def inject
+        {}.tap { |headers| @api.propagation.inject(headers) }
+      rescue StandardError => e
+        @api.handle_error(exception: e)
+        {}
+      end
 
       #: (String, Symbol, parent: untyped, attributes: Hash[String, untyped], ?links: Array[untyped])
       #:   { (untyped) -> untyped } -> untyped
@@ -48,6 +61,20 @@ module Pelton
           span.finish
         end
       end
+
+      # Has the SDK export what it recorded, which it does not do by itself when the process ends. Without an SDK there
+      # is nothing to export.
+      #: (Numeric) -> bool
+      def flush(timeout)
+        provider = @api.tracer_provider
+        !provider.respond_to?(:force_flush) || provider.force_flush(timeout: timeout) == EXPORTED
+      end
+
+      # The SDK is the app's, so it goes on.
+      alias close flush
+
+      #: () -> Integer
+      def dropped = 0
 
       private
 
