@@ -1,10 +1,12 @@
 # frozen_string_literal: true
 
+require "socket"
+require "zlib"
 require "support/scenario"
-require "pelton/reporters/errors"
 
-# Debian's Sentry gem gets the failures of a consumer of a real Kafka: each attempt once, as one group, with its place,
-# and without the payload.
+# Debian's Sentry gem reports, by HTTP, the failures of the forked processes of `pelton server`: each attempt once, as
+# one group, with its place and its cause, and without the payload. What it still had in its queue when a process ended
+# arrives, too.
 #
 # once: Debian has the gem for its own Ruby
 
@@ -14,36 +16,104 @@ rescue LoadError
   Scenario.needs("no Sentry (Debian: apt-get install ruby-sentry-ruby-core)")
 end
 
-Scenario.run do
+# Sentry's server, as far as its gem sees one.
+class SentryServer
+  def initialize
+    @server = TCPServer.new("127.0.0.1", 0)
+    @reports = Thread::Queue.new
+    @thread = Thread.new { loop { answer(@server.accept) } }
+  end
+
+  def dsn = "http://key@127.0.0.1:#{@server.addr[1]}/1"
+
+  # What came since the last call.
+  def take = Array.new(@reports.size) { @reports.pop }
+
+  def close
+    @thread.kill.join
+    @server.close
+  end
+
+  private
+
+  # An envelope has three lines: its header, the header of its item, and the item.
+  def answer(socket)
+    headers = socket.gets("\r\n\r\n").downcase
+    body = socket.read(headers[/^content-length: (\d+)/, 1].to_i)
+    body = Zlib.gunzip(body) if headers.include?("content-encoding: gzip")
+    @reports << body.lines.values_at(1, 2)
+    socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+  ensure
+    socket.close
+  end
+end
+
+APP = <<~'RUBY'
+  require "logger"
+  require "sentry-ruby"
+  require "pelton/reporters/errors"
+
   Sentry.init do |config|
-    config.dsn = "http://key@127.0.0.1:1/1"
-    config.transport.transport_class = Sentry::DummyTransport
-    config.background_worker_threads = 0 # each event at once
+    config.dsn = ENV.fetch("DSN")
     config.logger = Logger.new(File::NULL)
   end
-  group = unique("sentry")
-  name = topic
-  reader = consumer { raise ArgumentError, "no total" }
-  all = app(group: group, on_error: Pelton::Reporters::Errors.new(:sentry)) do
-    topic(name, to: reader) do
+
+  class OrdersConsumer < Pelton::Consumer
+    def process(message)
+      raise KeyError, "no key"
+    rescue KeyError
+      raise ArgumentError, "no total"
+    end
+
+    def shutdown = raise(IOError, "no disk")
+  end
+
+  Pelton.configure do |config|
+    config.kafka = { "bootstrap.servers" => ENV.fetch("PELTON_BOOTSTRAP") }
+    config.group_id = ENV.fetch("GROUP")
+    config.on_error = Pelton::Reporters::Errors.new(:sentry)
+  end
+
+  Pelton.routes do
+    topic(ENV.fetch("TOPIC"), to: OrdersConsumer) do
       retries 1, then: :skip
       backoff 0..0
     end
   end
-  all.start
-  all.producer.produce_sync(topic: name, payload: "the payload", key: "the key")
-  sent = Sentry.get_current_client.transport.events
-  eventually(30, -> { "two failures: #{sent.size}" }) { sent.size == 2 && events(all, "message.skipped").any? }
-  all.stop
+RUBY
 
-  failures = sent.map(&:to_hash)
-  grouped = [["consumer.consume", group, name, "ArgumentError"]]
-  equal(grouped, failures.map { |one| one[:fingerprint] }.uniq, "the group")
-  equal([{ source: "consumer.consume", group: group, topic: name }], failures.map { |one| one[:tags] }.uniq, "tags")
-  places = failures.map { |one| one[:contexts][:pelton].values_at(:partition, :offset, :attempt) }
-  equal([[0, 0, 1], [0, 0, 2]], places, "the places")
-  equal(2, failures.map { |one| one[:contexts][:pelton][:failure_id] }.uniq.size, "ids")
-  thrown = failures.map { |one| one[:exception][:values].map { |value| value.values_at(:type, :value) } }
-  equal([[["ArgumentError", "no total"]]], thrown.uniq, "the error")
-  check(failures.none? { |one| JSON.generate(one).match?(/the (payload|key)/) }, "no payload and no key")
+Scenario.run do
+  sentry = SentryServer.new
+  group = unique("sentry")
+  name = topic(partitions: 2)
+  producer = app.producer
+  2.times { |number| producer.produce_sync(topic: name, partition: number, payload: "the payload", key: "the key") }
+  file = Tempfile.create(["sentry", ".rb"]).tap { |one| one.write(APP) }.tap(&:close)
+  server = pelton("server", "-r", file.path, "--processes", "2",
+                  env: { "DSN" => sentry.dsn, "GROUP" => group, "TOPIC" => name })
+  eventually(60, -> { "two skipped messages\n#{server.output}" }) { committed(group, name, 2) == [1, 1] }
+  server.kill(:TERM)
+  equal 0, exit_code(server, 60), "exit code\n#{server.output}"
+  found = sentry.take
+  sentry.close
+  File.delete(file.path)
+
+  equal(["event"], found.map { |header, _| JSON.parse(header)["type"] }.uniq, "kinds of reports")
+  check(found.none? { |_, item| item.match?(/the (payload|key)/) }, "no payload and no key")
+  all = found.map { |_, item| JSON.parse(item) }
+  failures = all.select { |one| one["tags"]["source"] == "consumer.consume" }
+  places = failures.map { |one| one["contexts"]["pelton"].values_at("partition", "offset", "attempt") }
+  equal([[0, 0, 1], [0, 0, 2], [1, 0, 1], [1, 0, 2]], places.sort, "the places")
+  grouped = failures.map { |one| one["fingerprint"] }
+  equal([["consumer.consume", group, name, "ArgumentError"]], grouped.uniq, "the group")
+  equal([{ "source" => "consumer.consume", "group" => group, "topic" => name }],
+        failures.map { |one| one["tags"].slice("source", "group", "topic") }.uniq, "tags")
+  equal(4, failures.map { |one| one["contexts"]["pelton"]["failure_id"] }.uniq.size, "ids")
+  thrown = failures.map { |one| one["exception"]["values"].map { |value| value.values_at("type", "value") } }
+  equal([[["KeyError", "no key"], ["ArgumentError", "no total"]]], thrown.uniq, "the error and its cause")
+  check(failures.all? { |one| one["exception"]["values"].last["stacktrace"]["frames"].last["filename"] == file.path },
+        "the backtrace begins in the consumer")
+
+  ended = all - failures
+  equal([["consumer.shutdown", group, name, "IOError"]] * 2, ended.map { |one| one["fingerprint"] }, "the last reports")
 end

@@ -68,8 +68,8 @@ class OnErrorTest < Minitest::Test
   GROUP = ["consumer.consume", "billing", "orders", "ArgumentError"].freeze
   ORIGIN = "consumer.consume billing orders"
 
-  def report(tracker, client, error = ArgumentError.new("x"))
-    Pelton::Reporters::Errors.new(tracker, client: client).call(error, CONTEXT)
+  def report(tracker, client, error = ArgumentError.new("x"), context: CONTEXT)
+    Pelton::Reporters::Errors.new(tracker, client: client).call(error, context)
     error
   end
 
@@ -91,6 +91,15 @@ class OnErrorTest < Minitest::Test
     error = report(:sentry, client = Sentry.new)
     assert_equal [error, { tags: { source: "consumer.consume", group: "billing", topic: "orders" },
                            contexts: { pelton: CONTEXT }, fingerprint: GROUP }], client.seen
+  end
+
+  def test_failures_in_retry_topics_are_in_the_group_of_the_topic
+    %w[orders orders.retry.60 orders.retry.0.5].each do |topic|
+      report(:sentry, client = Sentry.new, context: { **CONTEXT, topic: topic })
+      assert_equal [GROUP, topic], [client.seen[1][:fingerprint], client.seen[1][:tags][:topic]]
+    end
+    report(:sentry, client = Sentry.new, context: { source: "consumer.consume", topic: "orders.retry.soon" })
+    assert_equal ["consumer.consume", "orders.retry.soon", "ArgumentError"], client.seen[1][:fingerprint]
   end
 
   # Version 6 takes keywords only. Without a cause, all versions take the error that is being rescued.

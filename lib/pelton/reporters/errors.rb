@@ -7,8 +7,9 @@ module Pelton
     # Sends failures to an error tracker, for config.on_error:
     #   require "pelton/reporters/errors"
     #   Pelton.configure { |config| config.on_error = Pelton::Reporters::Errors.new(:sentry) }
-    # Failures of one consumer are one group: by source, group, topic and class of the error. Each has topic, partition,
-    # offset, attempt and failure_id where they are known, never a payload. Thread-safe as the tracker's client is.
+    # Failures of one consumer are one group: by source, group, topic and class of the error. Those of its retry topics
+    # belong to its topic. Each has topic, partition, offset, attempt and failure_id where they are known, never a
+    # payload. Thread-safe as the tracker's client is.
     class Errors
       TRACKERS = %i[sentry honeybadger bugsnag rollbar appsignal rails].freeze
       CONSTANTS = { sentry: "Sentry", honeybadger: "Honeybadger", bugsnag: "Bugsnag", rollbar: "Rollbar",
@@ -46,7 +47,12 @@ module Pelton
       end
 
       def tags(context) = context.slice(*TAGS).transform_values(&:to_s)
-      def origin(context) = context.values_at(:source, :group, :topic).compact
+
+      # A retry topic counts as its main topic.
+      def origin(context)
+        [context[:source], context[:group], context[:topic]&.sub(Routing::Topic::RETRY_SUFFIX, "")].compact
+      end
+
       def group(error, context) = [*origin(context), error.class.name.to_s]
 
       def sentry(error, context)

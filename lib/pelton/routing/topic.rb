@@ -18,6 +18,8 @@ module Pelton
       # What a retry topic belongs to. main: the topic whose failed messages it keeps, "orders"; index: which of its
       # delays, from 0; group: the group whose messages it keeps.
       RetryStage = Struct.new(:main, :index, :group)
+      # What the name of a retry topic has after that of its main topic: "orders.retry.10", "orders.retry.0.5".
+      RETRY_SUFFIX = /\.retry\.\d+(?:\.\d+)?\z/
 
       # The default of `retries` for topics with dead letters.
       RETRIES = 3
@@ -57,10 +59,7 @@ module Pelton
 
       # true: this is the name of one of its retry topics, with any delay.
       #: (String) -> bool
-      def retry_topic?(name)
-        beginning = "#{@name}.retry."
-        name.start_with?(beginning) && name.delete_prefix(beginning).match?(/\A\d+(\.\d+)?\z/)
-      end
+      def retry_topic?(name) = name.match?(RETRY_SUFFIX) && name.sub(RETRY_SUFFIX, "") == @name
 
       # The topic that a failed message goes to next, and its delay in seconds; nil: there is no further retry topic.
       #: () -> [String, Numeric]?
@@ -147,7 +146,7 @@ module Pelton
       # For a drained delay: the index of the longest delay below it.
       def index_of(seconds) = Array(retry_in).count { |one| one <= seconds } - 1
 
-      # "orders.retry.10", "orders.retry.0.5"
+      # As RETRY_SUFFIX has it.
       def retry_name(seconds)
         number = (seconds % 1).zero? ? seconds.to_i : seconds.to_f
         "#{stage ? stage.main : @name}.retry.#{number}"

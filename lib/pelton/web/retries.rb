@@ -18,9 +18,7 @@ module Pelton
 
       # Active Job's fields, in their order.
       FAILED = /"job_class":.*"executions":[1-9]/mn
-      # As routes name them: "orders.retry.60".
-      NAME = /\.retry\.\d+(?:\.\d+)?\z/
-      private_constant :FAILED, :NAME
+      private_constant :FAILED
 
       module_function
 
@@ -58,7 +56,7 @@ module Pelton
       #: (Observation) -> Array[Topic]
       def topics(now)
         found = now.commits.keys.flat_map do |group|
-          lags = now.lags(group).select { |(name, _), lag| lag.positive? && name.match?(NAME) }
+          lags = now.lags(group).select { |(name, _), lag| lag.positive? && name.match?(Routing::Topic::RETRY_SUFFIX) }
           lags.group_by { |(name, _), _| name }.map { |name, all| Topic.new(name, group, all.sum(&:last)) }
         end
         found.sort_by { |one| [-one.messages, one.name, one.group] }
