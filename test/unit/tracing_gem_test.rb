@@ -179,6 +179,19 @@ class TracingGemTest < Minitest::Test
     assert_nil @spans.current
   end
 
+  def test_an_error_with_a_strange_message_is_still_the_one_that_is_raised
+    strange = "no tötal".encode("UTF-16LE")
+    error = assert_raises(KeyError) do
+      @spans.span("x", :internal, parent: nil, attributes: {}) { raise KeyError, strange }
+    end
+    assert_equal strange, error.message
+    assert_equal "KeyError: no tötal", Api.spans.first.status.description
+
+    wordless = Class.new(StandardError) { def message = raise(IOError, "no message") }
+    assert_raises(wordless) { @spans.span("x", :internal, parent: nil, attributes: {}) { raise wordless } }
+    assert_equal [IOError], Api.handled.map(&:class)
+  end
+
   def test_the_cause_of_a_decode_error_is_not_recorded
     [Pelton::DecodeError, RuntimeError].each do |kind|
       Api.spans.clear

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../errors"
+require_relative "../logging/printable"
 require_relative "../version"
 
 module Pelton
@@ -53,9 +54,7 @@ module Pelton
           context = @api::Trace.context_with_span(span, parent_context: parent)
           @api::Context.with_current(context) { yield span }
         rescue Exception => e # rubocop:disable Lint/RescueException -- it is raised again
-          span.record_exception(e, attributes: without_cause(e))
-          span.set_attribute("error.type", e.class.name.to_s)
-          span.status = @api::Trace::Status.error("#{e.class}: #{e.message}")
+          record(e, span)
           raise
         ensure
           span.finish
@@ -77,6 +76,15 @@ module Pelton
       def dropped = 0
 
       private
+
+      # Neither a message in another encoding nor one that raises may take the error's place.
+      def record(error, span)
+        span.set_attribute("error.type", error.class.name.to_s)
+        span.status = @api::Trace::Status.error("#{error.class}: #{Printable.line(error.message)}")
+        span.record_exception(error, attributes: without_cause(error))
+      rescue StandardError => e
+        @api.handle_error(exception: e)
+      end
 
       # The SDK's stack trace shows all causes, and what a DecodeError was caused by may show the payload.
       def without_cause(error)

@@ -43,7 +43,7 @@ module Pelton
           status: { code: 2, message: message(error) }, events: [exception(error, span.ended)] }
       end
 
-      def message(error) = text("#{error[0]}: #{error[1]}"[0, MESSAGE])
+      def message(error) = "#{text(error[0])}: #{text(error[1])}"[0, MESSAGE]
 
       def exception(error, time)
         name, message, backtrace = error
