@@ -198,6 +198,15 @@ class TracingTest < Minitest::Test
     assert_empty @tracer.headers
   end
 
+  def test_an_error_with_a_strange_message_is_raised_and_sent
+    wordless = Class.new(StandardError) { def message = raise(IOError, "no message") }
+    assert_raises(KeyError) { @tracer.span("x") { raise KeyError, "no tötal".encode("UTF-16LE") } }
+    assert_raises(wordless) { @tracer.span("x") { raise wordless } }
+    body = JSON.parse(Pelton::Tracing::Otlp.new({}).body(@spans))
+    sent = body["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    assert_equal ["KeyError: no tötal", ": "], sent.map { |span| span["status"]["message"] }
+  end
+
   def test_a_failed_delivery_is_the_error_of_its_wait
     fail_next(:_MSG_TIMED_OUT, topic: "shipped")
     assert_raises(Pelton::DeliveryError) do

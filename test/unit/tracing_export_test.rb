@@ -165,17 +165,6 @@ class TracingExportTest < Minitest::Test
     assert_equal 1, @exporter.dropped
   end
 
-  def test_an_error_with_a_strange_message_is_raised_and_sent
-    spans = Tracing::OwnSpans.new(found = [])
-    wordless = Class.new(StandardError) { def message = raise(IOError, "no message") }
-    assert_raises(KeyError) do
-      spans.span("x", :internal, parent: nil, attributes: {}) { raise KeyError, "no tötal".encode("UTF-16LE") }
-    end
-    assert_raises(wordless) { spans.span("x", :internal, parent: nil, attributes: {}) { raise wordless } }
-    sent = Recorded.spans(JSON.parse(Tracing::Otlp.new({}).body(found)))
-    assert_equal ["KeyError: no tötal", ": "], sent.map { |span| span["status"]["message"] }
-  end
-
   def test_values_that_json_does_not_know_become_text
     attributes = { "bytes" => "\xff\x00".b, "big" => 2**70, "nan" => Float::NAN, "list" => [1, "a"], "yes" => true,
                    "symbol" => :a, "float" => 1.5 }
