@@ -167,8 +167,8 @@ class TopCommandTest < Minitest::Test
     keyboard.define_singleton_method(:wait_readable) { |seconds| super(seconds).tap { read.pop } }
     code, text = top(out: Terminal.new, input: keyboard)
     assert_equal [0, [1], { intr: true }], [code, keyboard.asked, keyboard.raw_options]
-    assert text.start_with?("\e[?1049h\e[?25l\e[H"), text.inspect
-    assert text.end_with?("q quits\e[K\e[J\e[?25h\e[?1049l"), text.inspect
+    assert text.start_with?("\e[?1049h\e[?25l\e[?7l\e[H"), text.inspect
+    assert text.end_with?("q quits\e[K\e[J\e[?7h\e[?25h\e[?1049l"), text.inspect
     assert_equal [["pelton.reports", { seconds: 60, follow: true, timeout: 10 }]], @calls
   end
 
@@ -189,6 +189,19 @@ class TopCommandTest < Minitest::Test
     assert_operator lines.map { |line| line.gsub(/\e\[\w/, "").size }.max, :<=, 60
   end
 
+  def test_a_terminal_of_few_lines_shows_what_fits_and_its_last_line
+    @reports = [report(1)]
+    shown = [1, 2, 3].map do |rows|
+      keyboard = Keyboard.new("q")
+      read = @read
+      keyboard.define_singleton_method(:wait_readable) { |seconds| super(seconds).tap { read.pop } }
+      code, text = top(out: Terminal.new.tap { |one| one.winsize = [rows, 60] }, input: keyboard)
+      assert_equal [0, ""], [code, @err.string], "#{rows} lines"
+      text[/\e\[H(.*)\e\[J/m, 1].split("\r\n").map { |line| line.delete_suffix("\e[K")[/\A\w* ?\w*/] }
+    end
+    assert_equal [["q quits"], ["", "q quits"], ["pelton top", "", "q quits"]], shown
+  end
+
   def test_an_error_of_the_reading_thread_ends_the_command
     failing = ->(*, **) { raise Pelton::ConfigError.new("x", 1, "no topic") }
     out = Terminal.new
@@ -198,7 +211,7 @@ class TopCommandTest < Minitest::Test
       end
     end
     assert_equal [1, "pelton: x = 1: no topic\n"], [code, @err.string]
-    assert out.string.end_with?("\e[?25h\e[?1049l"), "the terminal is as it was"
+    assert out.string.end_with?("\e[?7h\e[?25h\e[?1049l"), "the terminal is as it was"
   end
 
   def test_a_screen_without_a_size_is_24_by_80
@@ -220,6 +233,6 @@ class TopCommandTest < Minitest::Test
   def test_a_screen_is_put_back_after_an_error
     out = Terminal.new
     assert_raises(KeyError) { Top::Screen.new(StringIO.new, out).open { raise KeyError } }
-    assert_equal "\e[?1049h\e[?25l\e[?25h\e[?1049l", out.string
+    assert_equal "\e[?1049h\e[?25l\e[?7l\e[?7h\e[?25h\e[?1049l", out.string
   end
 end

@@ -17,7 +17,9 @@ module Pelton
         LAG = 5
         # How old reports are read at first, and how long an ended process is shown, in seconds.
         BACK = 60
-        private_constant :FRAME, :LAG, :BACK
+        # Below the frame.
+        FOOTER = ["", "q quits"].freeze
+        private_constant :FRAME, :LAG, :BACK, :FOOTER
 
         details <<~TEXT
           Shows what server processes do: rates, lag, running jobs, partitions that need attention, errors. It
@@ -70,7 +72,8 @@ module Pelton
         def redraw
           until @failure
             rows, columns = screen.size
-            screen.draw([*frame(@lags).lines(width: columns, height: rows - 2), "", "q quits"])
+            height = [rows - FOOTER.size, 0].max
+            screen.draw([*frame(@lags).lines(width: columns, height: height), *FOOTER.last(rows)])
             break if screen.key(FRAME) == "q"
           end
         end

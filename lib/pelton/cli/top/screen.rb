@@ -7,10 +7,11 @@ require_relative "../../runtime/clock"
 module Pelton
   class CLI
     module Top
-      # A terminal that is redrawn: the alternate screen without a cursor, and keys without Return.
+      # A terminal that is redrawn: the alternate screen without a cursor, and keys without Return. Lines do not wrap,
+      # because characters of an error's message may be two columns wide.
       class Screen
-        BEGIN_SCREEN = "\e[?1049h\e[?25l"
-        END_SCREEN = "\e[?25h\e[?1049l"
+        BEGIN_SCREEN = "\e[?1049h\e[?25l\e[?7l"
+        END_SCREEN = "\e[?7h\e[?25h\e[?1049l"
         private_constant :BEGIN_SCREEN, :END_SCREEN
 
         #: (IO, IO) -> void
