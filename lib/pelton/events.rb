@@ -55,13 +55,16 @@ module Pelton
        "Subscribe before the first client opens; later it raises ConfigError.",
        { statistics: "Hash, as librdkafka documents it; of a consumer's partitions, those that are assigned to it",
          rates: "per second since the statistics before, by librdkafka's names: `txmsgs` and `rxmsgs` (messages sent " \
-                "and received), `tx_bytes`, `rx_bytes`, `tx`, `rx` (requests and answers); empty the first time" }],
+                "and received), `tx_bytes`, `rx_bytes`, `tx`, `rx` (requests and answers); empty the first time, " \
+                "and after a client was replaced" }],
       ["broker.changed", %i[client broker from to],
        "The connection of a client to a broker changed. Read from librdkafka's statistics, so it comes up to one " \
        "interval later, and a change that lasted shorter is not seen. Subscribing switches statistics on, as for " \
        "statistics.emitted.",
        { broker: "name of the broker, as `\"kafka1:9092/1\"`", from: "state before; nil: it was unknown",
          to: "librdkafka's state, as `\"UP\"`, `\"DOWN\"` or `\"TRY_CONNECT\"`" }],
+      ["client.closed", %i[client],
+       "A client of Kafka was closed: of a producer, a subscription, an admin or an iterator. None of its events follows."],
       ["events.delayed", %i[poller seconds count],
        "Events of a poller were published more than a second late, because a subscriber is slow or threads leave it " \
        "no time. Deliveries are not delayed by it. At most once a second.",
@@ -262,38 +265,5 @@ module Pelton
     #   Events.method_name("error.occurred") # => :on_error_occurred
     #: (String) -> Symbol
     def method_name(name) = :"on_#{name.tr(".", "_")}"
-
-    # For bin/docs: the page docs/reference/events.md.
-    #: () -> String
-    def to_markdown
-      common = COMMON.map { |key, meaning| "| `#{key}` | #{meaning} |" }
-      groups = TABLE.each_value.group_by { |kind| kind.name[/\A\w+/] }
-      sections = groups.map { |title, kinds| ["## #{title}", "", *HEAD, *kinds.map { |kind| row(kind) }, ""] }
-      [INTRODUCTION, *common, "", *sections].join("\n")
-    end
-
-    def row(kind)
-      own, common = kind.keys.partition { |key| kind.notes.key?(key) }
-      values = [*(common.map { |key| "`#{key}`" }.join(", ") if common.any?),
-                *own.map { |key| "`#{key}`: #{kind.notes[key]}" }]
-      "| `#{kind.name}` | #{kind.at} | #{values.join("<br>")} |"
-    end
-    private_class_method :row
-
-    HEAD = ["| Event | When | Values |", "|---|---|---|"].freeze
-    INTRODUCTION = <<~MARKDOWN.chomp
-      # Events
-
-      All events that Pelton publishes. [Monitoring](../guides/monitoring.md) shows how to subscribe, and which events to
-      alert on. Generated from `lib/pelton/events.rb` by `bin/docs`.
-
-      ## Common values
-
-      These mean the same in all events. The tables below explain the others.
-
-      | Value | Meaning |
-      |---|---|
-    MARKDOWN
-    private_constant :HEAD, :INTRODUCTION
   end
 end

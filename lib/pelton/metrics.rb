@@ -45,9 +45,9 @@ module Pelton
     #   Pelton::Metrics.new.to_text # => "# HELP pelton_consumer_messages_total …"
     #: (?open: bool) -> String
     def to_text(open: false)
-      stats = @app.stats
+      @counts.synchronize { @counts.collect }
+      stats = @app.stats # after that: what it lacks is gone
       @counts.synchronize do
-        @counts.collect
         measure(stats)
         text = @families.each_value.map { |family| lines(family, open) }.join
         open ? "#{text}# EOF\n" : text
@@ -108,6 +108,10 @@ module Pelton
       end
       each_topic(stats[:stopped]) { |*route, found| @families[:partitions_stopped].set(route, found.size) }
       each_topic(stats[:consumers]) { |*route, found| @families[:partitions_assigned].set(route, found.size) }
+      # A call may end after its partition was revoked.
+      @families[:partition_lag_seconds].delete_if do |(group, topic, number)|
+        !stats[:consumers].dig(group, topic)&.key?(number)
+      end
       calls(stats)
     end
 

@@ -3,6 +3,7 @@
 require "stringio"
 require "pelton"
 require "pelton/cli/cli"
+require "pelton/events/page"
 require_relative "source_file"
 
 # The pages of docs/reference, generated from the code: bin/docs writes them, test/unit/docs_test.rb keeps them fresh.

@@ -42,6 +42,17 @@ class EventDispatchTest < Minitest::Test
     end
   end
 
+  def test_the_end_of_each_client_is_published_once_and_that_of_the_last_one_before_its_close_returns
+    closed = Thread::Queue.new
+    @bus.subscribe("client.closed") { raise "no" }
+    @bus.subscribe("client.closed") { |event| closed << event[:client] }
+    %w[one two].each { |name| @poller.add(name, @bus) }
+    2.times { @poller.remove("one") }
+    eventually { closed.size == 1 }
+    2.times { @poller.remove("two") }
+    assert_equal %w[one two], Array.new(closed.size) { closed.pop }
+  end
+
   # Each kept its app's subscribers.
   def test_clients_closed_beside_a_silent_one_are_released
     @poller.add("silent", @bus)

@@ -22,6 +22,13 @@ class MetricsTest < Minitest::Test
     counts(**place)&.called(place.fetch(:partition, 0), messages, seconds, consumption_lag, !error.nil?)
   end
 
+  # The partitions that this process has: { "orders" => [0, 1] }
+  def own(topics)
+    stats = { **app.stats, consumers: { "g" => topics.transform_values { |all| all.to_h { |number| [number, 1] } } } }
+    app.singleton_class.remove_method(:stats) if app.singleton_methods(false).include?(:stats)
+    app.define_singleton_method(:stats) { stats }
+  end
+
   def test_calls_of_consumers
     metrics
     consumed
@@ -56,6 +63,7 @@ class MetricsTest < Minitest::Test
 
   def test_a_message_from_the_future_has_no_age
     metrics
+    own("orders" => [0])
     consumed(consumption_lag: -30.0)
     assert_includes text, "pelton_message_age_seconds_sum{group=\"g\",topic=\"orders\"} 0.25\n"
     assert_equal ["pelton_partition_lag_seconds{group=\"g\",topic=\"orders\",partition=\"0\"} 0"],
@@ -155,6 +163,7 @@ class MetricsTest < Minitest::Test
 
   def test_too_many_series_are_counted_together
     metrics(series: 2)
+    own(%w[a b c d].to_h { |topic| [topic, [0]] })
     %w[a b c d c].each { |topic| consumed(topic: topic) }
     assert_equal ["pelton_consumer_messages_total{group=\"g\",topic=\"a\"} 20",
                   "pelton_consumer_messages_total{group=\"g\",topic=\"b\"} 20",
@@ -201,6 +210,7 @@ class MetricsTest < Minitest::Test
 
   def test_partitions_beyond_the_limit_have_no_age_either
     metrics(partitions: 2)
+    own("orders" => [*0..4])
     5.times { |number| consumed(partition: number) }
     assert_equal ["pelton_partition_lag_seconds{group=\"g\",topic=\"orders\",partition=\"0\"} 2.0",
                   "pelton_partition_lag_seconds{group=\"g\",topic=\"orders\",partition=\"1\"} 2.0"],
@@ -210,26 +220,56 @@ class MetricsTest < Minitest::Test
     assert_equal %w[1 4], (lines("pelton_partition_lag_seconds").map { |line| line[/partition="(\d)"/, 1] })
   end
 
+  # A call that ran on when its partition was revoked: the age was shown until the process ended, and PeltonLate fired.
+  def test_a_call_that_ends_after_its_partition_was_revoked_leaves_no_age
+    metrics
+    own("orders" => [0, 1])
+    [0, 1].each { |number| consumed(partition: number) }
+    assert_equal 2, lines("pelton_partition_lag_seconds").size
+    publish("partition.revoked", group: "g", topic: "orders", partition: 0, lost: false)
+    consumed(partition: 0, consumption_lag: 400.0)
+    own("orders" => [1])
+    assert_equal ["pelton_partition_lag_seconds{group=\"g\",topic=\"orders\",partition=\"1\"} 2.0"],
+                 lines("pelton_partition_lag_seconds")
+    assert_equal ["pelton_consumer_messages_total{group=\"g\",topic=\"orders\"} 60"],
+                 lines("pelton_consumer_messages_total")
+  end
+
   def statistics(client, **values)
     publish("statistics.emitted", client: client, statistics: values.transform_keys(&:to_s), rates: {})
   end
 
+  def broker(id, name, **more)
+    { "nodeid" => id, "nodename" => name, "state" => "UP", "rtt" => { "p50" => 1500, "p99" => 20_000 }, **more }
+  end
+
   def test_counts_of_librdkafka_grow_also_when_a_client_was_replaced
     metrics
-    statistics("p", type: "producer", txmsgs: 10, msg_cnt: 4,
-                    brokers: { "b" => { "nodeid" => 1, "nodename" => "kafka:9092", "state" => "UP",
-                                        "rtt" => { "p50" => 1500, "p99" => 20_000 }, "int_latency" => { "p99" => 7 } },
-                               "boot" => { "nodeid" => -1, "nodename" => "kafka:9092", "state" => "DOWN" } })
-    statistics("p", type: "producer", txmsgs: 15, msg_cnt: 3)
-    statistics("p", type: "producer", txmsgs: 2, msg_cnt: 2)
+    brokers = { "b" => broker(1, "kafka:9092", "int_latency" => { "p99" => 7 }),
+                "boot" => { "nodeid" => -1, "nodename" => "kafka:9092", "state" => "DOWN" } }
+    statistics("p", type: "producer", txmsgs: 10, msg_cnt: 4, brokers: brokers)
+    statistics("p", type: "producer", txmsgs: 15, msg_cnt: 3, brokers: brokers)
+    statistics("p", type: "producer", txmsgs: 2, msg_cnt: 2, brokers: brokers)
     assert_equal ["pelton_sent_messages_total{client=\"p\"} 17"], lines("pelton_sent_messages")
     assert_equal ["pelton_broker_up{client=\"p\",broker=\"kafka:9092\"} 1"], lines("pelton_broker_up")
     assert_includes lines("pelton_broker_round_trip_seconds"),
                     "pelton_broker_round_trip_seconds{client=\"p\",broker=\"kafka:9092\",percentile=\"50\"} 0.0015"
     assert_equal ["pelton_producer_queue_messages{client=\"p\"} 2"], lines("pelton_producer_queue_messages")
-    publish("producer.closed", client: "p", undelivered: 0)
+    publish("client.closed", client: "p")
     assert_empty lines("pelton_broker_up") + lines("pelton_producer_queue_messages")
     assert_equal 1, lines("pelton_sent_messages").size
+  end
+
+  # Those of a decommissioned broker, and of each subscription that was closed, stayed until the process ended.
+  def test_a_broker_or_client_that_is_gone_has_no_gauges
+    metrics
+    both = { "a" => broker(1, "a:9092"), "b" => broker(2, "b:9092") }
+    %w[s#1 s#2].each { |client| statistics(client, type: "consumer", brokers: both) }
+    assert_equal [4, 8], [lines("pelton_broker_up").size, lines("pelton_broker_round_trip_seconds").size]
+    statistics("s#1", type: "consumer", brokers: both.slice("a"))
+    publish("client.closed", client: "s#2")
+    assert_equal ["pelton_broker_up{client=\"s#1\",broker=\"a:9092\"} 1"], lines("pelton_broker_up")
+    assert_equal 2, lines("pelton_broker_round_trip_seconds").size
   end
 
   def test_statistics_stay_off_if_they_are_not_wanted

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
+require "pelton/events/page"
 require "pelton/runtime/notifications"
 
 class NotificationsTest < Minitest::Test

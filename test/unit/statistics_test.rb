@@ -34,6 +34,12 @@ class StatisticsTest < Minitest::Test
     assert_equal({}, publish(ts: 2_000_000).first[:rates])
   end
 
+  def test_a_client_that_was_replaced_has_no_negative_rates
+    publish(ts: 1_000_000, txmsgs: 500, tx: 20)
+    assert_equal({}, publish(ts: 2_000_000, txmsgs: 3, tx: 30).first[:rates])
+    assert_in_delta 2.0, publish(ts: 3_000_000, txmsgs: 5, tx: 31).first[:rates]["txmsgs"]
+  end
+
   def test_each_change_of_a_broker_once
     changes = ->(*all) { all.drop(1).map { |one| one.values_at(:broker, :from, :to) } }
     assert_equal [["a", nil, "UP"], ["b", nil, "INIT"]],

@@ -110,8 +110,9 @@ module Pelton
       COUNTED = { "txmsgs" => :sent_messages, "txmsg_bytes" => :sent_message_bytes, "rxmsgs" => :received_messages,
                   "rxmsg_bytes" => :received_message_bytes }.freeze
       PERCENTILES = { "p50" => 50, "p99" => 99 }.freeze
-      CLIENT_GAUGES = %i[broker_up broker_round_trip_seconds producer_queue_messages producer_queue_seconds].freeze
-      private_constant :COUNTED, :PERCENTILES, :CLIENT_GAUGES
+      BROKER_GAUGES = %i[broker_up broker_round_trip_seconds].freeze
+      CLIENT_GAUGES = [*BROKER_GAUGES, :producer_queue_messages, :producer_queue_seconds].freeze
+      private_constant :COUNTED, :PERCENTILES, :BROKER_GAUGES, :CLIENT_GAUGES
 
       # The counts of a client that was replaced begin at 0 again.
       def on_statistics_emitted(event)
@@ -124,16 +125,17 @@ module Pelton
             @families[name].add([client], value >= old ? value - old : value)
           end
           @sums[client] = now.slice(*COUNTED.keys)
+          BROKER_GAUGES.each { |name| delete(name, client) } # a broker may be gone
           brokers(client, now.fetch("brokers", {}).values)
           producer(client, now) if now["type"] == "producer"
         end
       end
 
-      def on_producer_closed(event)
+      def on_client_closed(event)
         synchronize do
           collect
           [@sums, @times].each { |known| known.delete(event[:client]) }
-          CLIENT_GAUGES.each { |name| @families[name].delete_if { |values| values.first == event[:client] } }
+          CLIENT_GAUGES.each { |name| delete(name, event[:client]) }
         end
       end
 
@@ -176,6 +178,9 @@ module Pelton
         end
         @fallbacks = now
       end
+
+      # Removes a client's series of this metric.
+      def delete(name, client) = @families[name].delete_if { |values| values.first == client }
 
       def add(name, values, number = 1) = synchronize { @families[name].add(values, number) }
 

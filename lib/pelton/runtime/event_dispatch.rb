@@ -179,15 +179,25 @@ module Pelton
       end
       delay.report
       RepeatLimit.report
-      @lock.synchronize { forget(gone) } if all && !gone.empty?
+      forget(gone) if all && !gone.empty?
       @lock.synchronize { @forgotten.broadcast } if @settling
       all
     end
 
     def forget(gone)
-      gone.each { |client| [@buses, @buffers, @statistics].each { |known| known.delete(client) } }
-      @gone -= gone
-      @forgotten.broadcast
+      gone.each { |client| publish_closed(client) }
+      @lock.synchronize do
+        gone.each { |client| [@buses, @buffers, @statistics].each { |known| known.delete(client) } }
+        @gone -= gone
+        @forgotten.broadcast
+      end
+    end
+
+    def publish_closed(client)
+      bus = @lock.synchronize { @buses[client] }
+      bus&.publish("client.closed", client: client)
+    rescue Exception => e # rubocop:disable Lint/RescueException -- as in publish
+      failed(bus, client, e)
     end
 
     # age: seconds from the native event until this thread took it. The bus does not rescue everything, for example a

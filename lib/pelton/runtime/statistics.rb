@@ -30,12 +30,13 @@ module Pelton
 
     private
 
-    # `ts` is monotonic, in microseconds.
+    # `ts` is monotonic, in microseconds. A producer's next client, after a fatal error, counts from 0 again.
     def rates(before, now)
       seconds = before ? (now.fetch("ts", 0) - before.fetch("ts", 0)) / 1e6 : 0
       return {} unless seconds.positive?
 
-      RATES.to_h { |name| [name, (now.fetch(name, 0) - before.fetch(name, 0)) / seconds] }
+      grown = RATES.to_h { |name| [name, now.fetch(name, 0) - before.fetch(name, 0)] }
+      grown.each_value.any?(&:negative?) ? {} : grown.transform_values { |count| count / seconds }
     end
 
     def each_change(before, now)
