@@ -144,6 +144,21 @@ class SupervisorTest < Minitest::Test
     end
   end
 
+  # It was 0 when the child waited for its restart, and 1 while it tried to start.
+  def test_a_child_that_waits_for_its_restart_counts_with_its_last_exit_code
+    { 1 => 1, 0 => 0, "KILL" => 2 }.each do |last, expected|
+      FileUtils.rm_f(Dir.glob("#{@folder}/*"))
+      failing = ->(how) { how.is_a?(String) ? Process.kill(how, Process.pid) : exit!(how) }
+      serve = ->(number, orders) { number.zero? ? failing.call(last) : obeying(number, orders) { 0 } }
+      code = supervise(2, serve, back_off: Pelton::Backoff.new(600, 600)) do |pid|
+        await(1, "process.ended")
+        pids(1)
+        Process.kill(:TERM, pid)
+      end
+      assert_equal expected, code, "it ended with #{last}"
+    end
+  end
+
   # Only children that still run are killed. The pid of an ended child may belong to another process.
   def test_child_that_does_not_end_in_time_is_killed
     spying = lambda do |*|

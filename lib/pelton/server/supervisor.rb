@@ -21,15 +21,16 @@ module Pelton
     GRACE = 15
     # The exit code of a child that ended by force.
     FORCED = 2
-    private_constant :CALM, :BACK_OFF, :GRACE
+    # That of one that cannot start.
+    FAILED = 1
+    private_constant :FAILED, :CALM, :BACK_OFF, :GRACE
 
     # orders: the end of the pipe that its parent writes to. failures: how often in a row it ended early.
     Child = Struct.new(:number, :pid, :orders, :began, :failures)
     private_constant :Child
 
     # timeout: seconds that a child has to shut down. grace: seconds after that until it is killed. The block runs in
-    # the
-    # child: it gets the child's number (from 0) and the IO with its orders, and ends the process.
+    # the child: it gets the child's number (from 0) and the IO with its orders, and ends the process.
     #: (Integer, bus: Notifications, timeout: Numeric, ?grace: Numeric, ?back_off: Backoff)
     #:   { (Integer, IO) -> void } -> void
     def initialize(count, bus:, timeout:, grace: GRACE, back_off: BACK_OFF, &serve)
@@ -39,21 +40,22 @@ module Pelton
       @back_off = back_off
       @serve = serve
       @pid = Process.pid
-      # {0 => Child} of children that are not reaped; {1 => [when to start it, failures]} of the others.
+      # {0 => Child} of children that are not reaped; {1 => [when to start it, failures, last exit code]} of the others.
       @children = {}
-      @due = (0...count).to_h { |number| [number, [Clock.now, 0]] }
+      @due = (0...count).to_h { |number| [number, [Clock.now, 0, 0]] }
       # Signals that arrived. The trap that pushes to it also writes to the pipe.
       @signals = Thread::Queue.new
       @woken, @waker = IO.pipe
       @quiet = @stopping = false
       # When the remaining children are killed; nil: no shutdown is under way.
       @kills = nil
-      # Exit codes of children that were asked to end.
+      # Exit codes of children that were asked to end, and of those that waited for a restart then.
       @codes = [0]
     end
 
-    # Runs until all children have ended. Returns 2 if one of them ended by force, otherwise the largest exit code. Call
-    # it once, on the main thread.
+    # Runs until all children have ended. Returns 2 if one of them ended by force, otherwise the largest exit code. Of a
+    # child that waits for a restart when all are asked to end, it is the last one: a child that cannot start is a
+    # failure at every moment. Call it once, on the main thread.
     #: () -> Integer
     def run
       Process.warmup if Process.respond_to?(:warmup) # Ruby 3.3: prepares memory that children share
@@ -99,6 +101,7 @@ module Pelton
     def stopping
       @kills = Clock.now + (@stopping ? 0 : @timeout) + @grace
       @stopping = true
+      @codes.concat(@due.each_value.map(&:last))
       @due.clear
     end
 
@@ -130,7 +133,7 @@ module Pelton
     rescue SystemCallError => e
       @bus.publish("error.occurred", error: e, source: "supervisor")
       writer&.close
-      postpone(number, failures)
+      postpone(number, failures, FAILED)
     ensure
       orders&.close
     end
@@ -148,14 +151,15 @@ module Pelton
     def ended(child, status)
       @children.delete(child.number).orders.close
       code = status&.exitstatus
-      @codes << (code || FORCED) if @stopping
-      seconds = postpone(child.number, Clock.now - child.began < CALM ? child.failures : 0) unless @stopping
+      if @stopping then @codes << (code || FORCED)
+      else seconds = postpone(child.number, Clock.now - child.began < CALM ? child.failures : 0, code || FORCED)
+      end
       @bus.publish("process.ended", process: child.number, pid: child.pid, status: code,
                                     signal: status&.termsig && Signal.signame(status.termsig), due_in: seconds)
     end
 
-    def postpone(number, failures)
-      @back_off.delay(failures + 1).tap { |seconds| @due[number] = [Clock.now + seconds, failures + 1] }
+    def postpone(number, failures, code)
+      @back_off.delay(failures + 1).tap { |seconds| @due[number] = [Clock.now + seconds, failures + 1, code] }
     end
 
     def kill
