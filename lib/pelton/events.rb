@@ -64,7 +64,7 @@ module Pelton
        { broker: "name of the broker, as `\"kafka1:9092/1\"`", from: "state before; nil: it was unknown",
          to: "librdkafka's state, as `\"UP\"`, `\"DOWN\"` or `\"TRY_CONNECT\"`" }],
       ["client.closed", %i[client],
-       "A client of Kafka was closed: of a producer, a subscription, an admin or an iterator. None of its events follows."],
+       "The client of a producer, a subscription, an admin or an iterator was closed. None of its events follows."],
       ["events.delayed", %i[poller seconds count],
        "Events of a poller were published more than a second late, because a subscriber is slow or threads leave it " \
        "no time. Deliveries are not delayed by it. At most once a second.",

@@ -4,8 +4,8 @@
 
 require "support/scenario"
 
-# TTIN: a running server prints its partitions and threads, and goes on. Its title shows state and lag. With --processes
-# each child does so.
+# TTIN: a running server prints its partitions and threads, with a mark for a call that runs for long_call, and goes on.
+# Its title shows state and lag. With --processes each child does so.
 
 REPORTED = <<~RUBY
   require "pelton"
@@ -24,6 +24,7 @@ REPORTED = <<~RUBY
     config.shutdown_timeout = 1
     config.flush_timeout = 0.5
     config.stats_interval = 0.5
+    config.long_call = Float(ENV["PELTON_LONG_CALL"] || 60)
   end
   Pelton.routes { topic ENV["PELTON_IN"], to: StuckConsumer }
 RUBY
@@ -34,8 +35,8 @@ Scenario.run do
   File.write(file = File.join(folder, "app.rb"), REPORTED)
   input = topic(partitions: 2)
   app.producer.produce_many_sync(Array.new(10) { |number| { topic: input, partition: 0, payload: number.to_s } })
-  start = lambda do |*more|
-    pelton("server", "-r", file, *more, env: { "PELTON_GROUP" => unique("group"), "PELTON_IN" => input })
+  start = lambda do |*more, env: {}|
+    pelton("server", "-r", file, *more, env: { "PELTON_GROUP" => unique("group"), "PELTON_IN" => input, **env })
   end
 
   server = start.call
@@ -54,6 +55,15 @@ Scenario.run do
   check(text.match?(works), "the partition that works\n#{text}")
   check(text.match?(%r{^  #{input}/1: waits for messages$}), "the partition that waits\n#{text}")
   check(text.match?(/^thread pelton\.worker#\d \(sleep\w*\):\n  .*app\.rb:7:in .*pop/), "the stuck line\n#{text}")
+  server.kill(:TERM)
+  equal(2, exit_code(server), "exit code\n#{server.output}")
+
+  server = start.call(env: { "PELTON_LONG_CALL" => "0.1" })
+  eventually(20, -> { "a job\n#{server.output}" }) { server.output.include?("job\n") }
+  eventually(20, -> { "a call that is marked\n#{server.output}" }) do
+    server.kill(:TTIN)
+    server.output.match?(%r{^  #{input}/0: long call: #{job} \(pelton\.worker#\d\)$})
+  end
   server.kill(:TERM)
   equal(2, exit_code(server), "exit code\n#{server.output}")
 

@@ -49,6 +49,25 @@ class PartitionReportTest < Minitest::Test
     assert_report :ending, "ends"
   end
 
+  def test_a_call_that_runs_for_long_call_is_marked
+    during = []
+    Consumer.hooks[:new] = -> { during << report }
+    script { during << report << coordinator.unfinished_work.join }
+    coordinator(long_call: 1e-9).receive(batch(0, 1))
+    work until idle?
+    assert_match(/\Along call: its consumer is built/, during[0])
+    assert_match(/\Along call: consume runs for \d\.\d s, 2 of 2 messages not finished from offset 0 on/, during[1])
+    assert_match(%r{\Aorders/0: consume runs}, during[2])
+  end
+
+  def test_a_call_that_is_shorter_than_long_call_is_not_marked
+    during = []
+    script { during << report }
+    coordinator(long_call: 3600).receive(batch(0))
+    work until idle?
+    assert_match(/\Aconsume runs for/, during[0])
+  end
+
   def test_a_job_is_queued_and_then_it_runs
     during = []
     script { during << coordinator.snapshot << report }

@@ -63,7 +63,8 @@ module Pelton
          SECONDS],
         [:long_call, :positive_seconds, 60,
          "One call of `consume`, `process` or a hook that runs for this long needs attention: the dashboard, `pelton " \
-         "top` and the metric `pelton_long_calls` show it. Nothing is stopped. A topic may have its own.", SECONDS],
+         "top`, the report at TTIN and the metric `pelton_long_calls` show it. Nothing is stopped. A topic may have " \
+         "its own.", SECONDS],
         [:stats_interval, :seconds, 30, "Time between two `stats.measured` events.", SECONDS]
       ],
       "Rebalance and shutdown" => [

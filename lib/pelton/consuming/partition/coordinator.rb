@@ -35,6 +35,8 @@ module Pelton
 
       def_delegators :@current, :mark, :mark!, :left_behind?, :leave, :bounded, :go_back, :store_marks, :store_metadata
 
+      def_delegators :@topic, :long_call
+
       attr_reader :topic_name, :partition, :generation, :facts, :subscription, :owner, :ended, :seeks, :executors,
                   :one_by_one
 

@@ -14,8 +14,10 @@ module Pelton
 
       module_function
 
-      # One line per job that runs or waits for a worker; without such a job, one line with the reason.
-      #   ["orders/0: process runs for 1.2 s at offset 42, 3 of 100 messages not finished (pelton.worker#2)"]
+      # One line per job that runs or waits for a worker; without such a job, one line with the reason. A call that runs
+      # for `long_call` or longer is marked.
+      #   ["orders/0: process runs for 1.2 s at offset 42, 3 of 100 messages not finished (pelton.worker#2)",
+      #    "orders/0: long call: process runs for 312.4 s at offset 45, 5 of 100 messages not finished (…)"]
       #: (Coordinator, PartitionState, Backlog | KeyedBacklog, held: bool) -> Array[String]
       def lines(coordinator, state, backlog, held:)
         busy = coordinator.executors.select(&:job)
@@ -50,6 +52,18 @@ module Pelton
       # offset 42 on". nil: nothing.
       #: (Coordinator, Executor) -> String?
       def work(coordinator, executor)
+        text = doing(executor)
+        text && "#{name(coordinator)}: #{text}"
+      end
+
+      def job(coordinator, executor)
+        thread = executor.running&.first
+        "#{name(coordinator)}: #{"long call: " if long?(coordinator, executor)}" \
+          "#{doing(executor) || "its consumer is built"}#{" (#{thread.name})" if thread}"
+      end
+
+      # nil: nothing that would be lost.
+      def doing(executor)
         job = executor.job
         return if job.nil? || job.kind == :assigned
 
@@ -58,13 +72,13 @@ module Pelton
         time = executor.since ? runs(executor, one_by_one && offset) : "waits for a worker"
         rest = ", #{job.unfinished.size} of #{job.messages.size} messages not finished" if job.slice
         from = " from offset #{offset} on" if offset && !one_by_one
-        "#{name(coordinator)}: #{one_by_one ? :process : job.kind} #{time}#{rest}#{from}"
+        "#{one_by_one ? :process : job.kind} #{time}#{rest}#{from}"
       end
 
-      def job(coordinator, executor)
-        thread = executor.running&.first
-        text = work(coordinator, executor) || "#{name(coordinator)}: its consumer is built"
-        thread ? "#{text} (#{thread.name})" : text
+      def long?(coordinator, executor)
+        limit = coordinator.long_call
+        seconds = executor.busy&.last
+        !limit.nil? && !seconds.nil? && seconds >= limit
       end
 
       def runs(executor, offset)
@@ -105,7 +119,7 @@ module Pelton
 
       def paused(at) = at == Float::INFINITY ? "paused until it is resumed" : "paused, goes on#{time(at)}"
       def time(at) = format(" in %.1f s", [at - Clock.now, 0].max)
-      private_class_method :job, :runs, :running, :offset, :name, :waiting, :reason, :paused, :time
+      private_class_method :job, :doing, :long?, :runs, :running, :offset, :name, :waiting, :reason, :paused, :time
     end
   end
 end
