@@ -2,6 +2,7 @@
 
 require_relative "../../errors"
 require_relative "../../producer"
+require_relative "../../settings/settings"
 require_relative "../../subscription"
 
 module Pelton
@@ -32,6 +33,7 @@ module Pelton
               check_group(report, "group #{group.name}", options)
             end
           end
+          check_long_calls(report)
         end
 
         private
@@ -109,6 +111,31 @@ module Pelton
 
           report.warning(about, "fetch.queue.backoff.ms = #{backoff}: a consumer may wait that many ms each time its " \
                                 "queue was full. Pelton's default is 10")
+        end
+
+        # Of routes for which the app says that calls take long: once for all with the same time.
+        def check_long_calls(report)
+          topics = @groups.flat_map { |group| group.topics.values }.reject(&:stage)
+          topics.group_by(&:long_call).each do |long, same|
+            next if long == Settings::APP.fetch(:long_call).default
+
+            names = same.map { |topic| topic.pattern&.inspect || topic.name }
+            compare_long_call(report, "topic #{names.join(", ")}", long)
+          end
+        end
+
+        def compare_long_call(report, about, long)
+          limit = @config.liveness.max_consume_time
+          if limit && long > limit
+            report.warning(about, "long_call (#{long} s) is longer than liveness.max_consume_time (#{limit} s): the " \
+                                  "health check fails before a call counts as long. Lower the one or raise the other")
+          end
+          stop = @config.shutdown_timeout
+          return if long <= stop
+
+          report.note(about, "long_call (#{long} s) is longer than shutdown_timeout (#{stop} s): a stop does not " \
+                             "wait for a call that takes that long, and its messages come again. Raise " \
+                             "shutdown_timeout, or make calls shorter")
         end
 
         def number(options, name, default) = Integer(options[name] || default)
