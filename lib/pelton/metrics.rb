@@ -89,7 +89,8 @@ module Pelton
       end
       memory(stats.fetch(:memory))
       @families[:open_descriptors].set([], stats[:descriptors])
-      @families[:server_running].set([], @app.server&.running? ? 1 : 0)
+      # A process without a server, such as a web process that only produces, is not one that fails to consume.
+      @families[:server_running].set([], @app.server.running? ? 1 : 0) if @app.server
     end
 
     # memory: of Pelton.stats. The budget and the resident memory are not parts of the native memory.

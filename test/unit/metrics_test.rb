@@ -141,6 +141,17 @@ class MetricsTest < Minitest::Test
                  lines("pelton_decode_fallbacks")
   end
 
+  # PeltonNoServer fired for each web process that only produces.
+  def test_a_process_without_a_server_does_not_count_as_one_that_stopped
+    metrics
+    assert_empty lines("pelton_server_running")
+    server = Struct.new(:running?).new(true)
+    app.define_singleton_method(:server) { server }
+    assert_equal ["pelton_server_running 1"], lines("pelton_server_running")
+    server[0] = false
+    assert_equal ["pelton_server_running 0"], lines("pelton_server_running")
+  end
+
   def test_both_formats
     metrics
     publish("message.dropped", group: "g", topic: "orders", partition: 0, offset: 0, count: 3, reason: :expired)
