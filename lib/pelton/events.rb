@@ -31,6 +31,7 @@ module Pelton
       attempts: "number of attempts, over all retry topics",
       failure_id: "identifies one failed attempt, in all its events and in the `origin` of the message's copy; nil " \
                   "for failures of other kinds",
+      trace_id: "id of the call's trace; with `process`, of the last message's; nil or missing without config.tracer",
       label: "the `label:` of the produce call, or nil",
       seconds: "duration in seconds",
       undelivered: "number of messages that were not delivered",
@@ -43,7 +44,7 @@ module Pelton
     }.freeze
 
     TABLE = [
-      ["error.occurred", %i[error source client group topic partition offset attempt failure_id],
+      ["error.occurred", %i[error source client group topic partition offset attempt failure_id trace_id],
        "An error occurred. Values other than `error` and `source` are missing or nil where they are unknown.",
        { source: "where: `\"consumer.consume\"`, `\"consumer.revoked\"`, `\"listener\"`, `\"subscriber of …\"`, " \
                  "`\"forward\"`, `\"kafka\"` …" }],
@@ -159,7 +160,8 @@ module Pelton
       ["consumer.consuming", %i[group topic partition offset messages attempt],
        "A call of `consume`, or of `process` for a batch, begins. Published on the thread that makes the call.",
        { messages: "number of messages" }],
-      ["consumer.consumed", %i[group topic partition messages attempt consumption_lag processing_lag seconds error],
+      ["consumer.consumed",
+       %i[group topic partition messages attempt consumption_lag processing_lag seconds error trace_id],
        "A call of `consume`, or of `process` for a batch, ended.",
        { messages: "number of messages that the consumer got", error: "the exception; nil: it succeeded",
          consumption_lag: "age of the first message at the begin, in seconds; nil without a timestamp",

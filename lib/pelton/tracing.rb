@@ -66,6 +66,11 @@ module Pelton
     #: () -> Hash[String, String]
     def headers = @spans.current ? @spans.inject : {}
 
+    # The id of the current trace, for log lines of your own; nil outside of a span.
+    #   logger.info("charged, trace #{config.tracer.trace_id}") # 4bf92f3577b34da6a3ce929d0e0e4736
+    #: () -> String?
+    def trace_id = @spans.trace_id
+
     # Runs the block in a span that continues the trace of a message which the app read itself, for example with
     # `Pelton.each`. For several messages, it links to their traces. Returns the block's value.
     #   Pelton.each("orders") { |message| tracer.process(message) { import(message) } }

@@ -1,6 +1,8 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
+require "json"
+require "pelton/reporters/log"
 require "pelton/testing/minitest"
 require "pelton/tracing"
 
@@ -87,6 +89,42 @@ class TracingTest < Minitest::Test
     assert_equal [create, copy, copy].map { |span| span.context.span_id },
                  [copy, again, dead].map(&:parent_id)
     assert_equal [traceparent(dead)], headers("orders.dead")
+  end
+
+  def test_events_and_log_lines_of_a_call_name_its_trace
+    context = nil
+    lines = StringIO.new
+    Pelton.config.on_error = ->(_, facts) { context = facts }
+    Pelton.subscribe(Pelton::Reporters::Log.new(lines, format: :json, batches: true))
+    OrdersConsumer.script = lambda do |message|
+      raise KeyError, "no id" if message.raw_payload == "bad"
+
+      @inside = @tracer.trace_id
+    end
+    consumer_for("orders")
+    send_message("orders", "good")
+    send_message("orders", "bad")
+    good, bad = trace_ids
+    assert_equal [good, bad], [@inside, context[:trace_id]]
+    rows = lines.string.lines.map { |line| JSON.parse(line) }
+    failed, = rows.select { |row| row["event"] == "error.occurred" }
+    assert_equal bad, failed["trace_id"]
+    assert_includes failed["message"], "trace_id #{bad}"
+    consumed = rows.select { |row| row["event"] == "consumer.consumed" }
+    assert_equal [good, bad], (consumed.map { |row| row["trace_id"] })
+    assert_match(/, trace #{good}\z/, consumed.first["message"])
+    assert_nil @tracer.trace_id, "outside of a span"
+  end
+
+  def test_without_a_tracer_events_have_no_trace
+    Pelton.config.tracer = nil
+    events = []
+    ["consumer.consumed", "error.occurred"].each { |name| Pelton.subscribe(name) { |event| events << event } }
+    OrdersConsumer.script = ->(_) { raise KeyError, "no id" }
+    consumer_for("orders")
+    send_message("orders", "7")
+    assert_equal [["consumer.consumed", nil], ["error.occurred", nil]],
+                 events.map { |event| [event.name, event.payload[:trace_id]] }
   end
 
   def test_a_batch_links_to_the_trace_of_each_message

@@ -39,6 +39,28 @@ class DoctorLimitsTest < Minitest::Test
     report.findings.filter_map { |finding| finding[:text] if finding[:about] == "memory" }
   end
 
+  # {topic => long_call} of the routes.
+  def long_calls(seconds)
+    @app = Pelton::App.new
+    @app.config.shutdown_timeout = 90
+    @app.config.liveness.max_consume_time = 300
+    @app.routes { seconds.each { |name, long| group("g") { topic(name, to: Consumer) { long_call(long) if long } } } }
+    found = seconds.keys.to_h { |name| [name, findings("topic #{name}")] }
+    found.transform_values { |all| all.select { |one| one[:text].include?("long_call") }.map { |one| one[:level] } }
+  end
+
+  def test_a_call_that_may_take_longer_than_a_stop_or_a_health_check
+    assert_equal({ "plain" => [], "stop" => [], "more" => [:note], "check" => [:note], "most" => %i[warning note] },
+                 long_calls({ "plain" => nil, "stop" => 90, "more" => 91, "check" => 300, "most" => 301 }))
+    long_calls({ "exports" => 1800, "reports" => 1800 })
+    warning, note = findings("topic exports, reports").map { |one| one[:text] }
+    assert_equal "long_call (1800 s) is longer than liveness.max_consume_time (300 s): the health check fails before " \
+                 "a call counts as long. Lower the one or raise the other", warning
+    assert_match(/\Along_call \(1800 s\) is longer than shutdown_timeout \(90 s\): a stop does not wait/, note)
+    @app.config.liveness.max_consume_time = nil
+    assert_equal 1, findings("topic exports, reports").size
+  end
+
   def test_a_budget_of_more_than_half_of_the_memory_is_a_warning
     assert_empty memory(0.49)
     all = (Pelton::Container.memory / 1_048_576.0).round

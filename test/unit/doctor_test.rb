@@ -176,24 +176,6 @@ class DoctorTest < Minitest::Test
     assert_found :warning, "shutdown_timeout", /60000 s are 16.7 hours: .*in seconds, not in milliseconds/, examine
   end
 
-  def test_a_call_that_may_take_longer_than_a_stop_or_a_health_check
-    @app.configure do |config|
-      config.shutdown_timeout = 90
-      config.liveness.max_consume_time = 300
-    end
-    { "reports" => 1800, "exports" => 1800, "orders" => 90, "bills" => 300 }.each do |name, seconds|
-      route(name) { long_call seconds }
-    end
-    route("plain")
-    assert_found :warning, "topic reports, exports", "long_call (1800 s) is longer than liveness.max_consume_time " \
-                                                     "(300 s): the health check fails before a call counts as long. " \
-                                                     "Lower the one or raise the other"
-    assert_found :note, "topic reports, exports", /longer than shutdown_timeout \(90 s\): a stop does not wait/
-    found = examine.findings.select { |one| one[:text].include?("long_call") }
-    assert_equal([[:note, "topic bills"]], found.map { |one| one.values_at(:level, :about) }
-                                                .reject { |_, about| about == "topic reports, exports" })
-  end
-
   def test_option_of_the_classic_protocol_with_the_consumer_protocol_is_an_error
     route("orders")
     kafka "group.protocol" => "consumer", "session.timeout.ms" => 60_000

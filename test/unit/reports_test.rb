@@ -134,7 +134,8 @@ class ReportsTest < Minitest::Test
   end
 
   def test_the_client_has_no_transactions_no_tracer_and_events_of_its_own
-    tracer = Object.new.tap { |one| %i[call wait process].each { |name| one.define_singleton_method(name) { flunk } } }
+    tracer = Object.new
+    %i[call wait process trace_id].each { |name| tracer.define_singleton_method(name) { flunk } }
     app(report_topic: REPORTS, report_interval: 0.02).configure do |config|
       config.kafka = { "transactional.id" => "mine" }
       config.tracer = tracer

@@ -8,7 +8,10 @@ require "pelton/tracing"
 class TracingGemTest < Minitest::Test
   # What OpenTelemetry's gem gives: contexts are Hashes with a span.
   module Api
-    SpanContext = Struct.new(:trace_id, :valid) { alias_method :valid?, :valid }
+    SpanContext = Struct.new(:trace_id, :valid) do
+      alias_method :valid?, :valid
+      alias_method :hex_trace_id, :trace_id
+    end
     Span = Struct.new(:name, :options, :context, :attributes, :errors, :status, :finished) do
       def record_exception(exception, attributes: nil) = errors << [exception, attributes]
       def set_attribute(key, value) = attributes[key] = value
@@ -112,9 +115,11 @@ class TracingGemTest < Minitest::Test
     parent = @spans.extract({ "traceparent" => "t1", "list" => %w[a b] })
     headers = @spans.span("process orders", :consumer, parent: parent, attributes: { "a" => 1 }, links: [parent]) do
       assert_equal "t1", Api::Trace.current_span(@spans.current).context.trace_id
+      assert_equal "t1", @spans.trace_id
       @spans.inject
     end
     assert_equal({ "traceparent" => "t1" }, headers)
+    assert_nil @spans.trace_id
     span = Api.spans.first
     assert_equal ["process orders", :consumer, { "a" => 1 }, ["t1"], true],
                  [span.name, span.options[:kind], span.options[:attributes],

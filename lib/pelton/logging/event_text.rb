@@ -133,9 +133,10 @@ module Pelton
       end
 
       def consumer_consumed(event)
-        info(format("%s %s %s in %.1f ms, attempt %d, %s", partition(event), event[:error] ? "failed with" : "consumed",
-                    count(event[:messages]), event[:seconds] * 1000, event[:attempt],
-                    event[:consumption_lag] ? format("%.1f s old", event[:consumption_lag]) : "of unknown age"))
+        age, trace = event.payload.values_at(:consumption_lag, :trace_id)
+        info(format("%s %s %s in %.1f ms, attempt %d, %s%s", partition(event),
+                    event[:error] ? "failed with" : "consumed", count(event[:messages]), event[:seconds] * 1000,
+                    event[:attempt], age ? format("%.1f s old", age) : "of unknown age", trace && ", trace #{trace}"))
       end
 
       def consumer_retrying(event)

@@ -84,7 +84,7 @@ module Pelton
       logger: ["an object with the methods debug, info, warn and error (::Logger), or nil for no log",
                ->(v) { %i[debug info warn error].all? { |name| v.respond_to?(name) } }, SAME],
       # Recognized by its methods, because Pelton::Tracing is loaded by name.
-      tracer: ["a Pelton::Tracing", ->(v) { %i[call wait process].all? { |name| v.respond_to?(name) } }, SAME],
+      tracer: ["a Pelton::Tracing", ->(v) { %i[call wait process trace_id].all? { |name| v.respond_to?(name) } }, SAME],
       # Recognized by its methods, because Pelton::Poller is on a higher floor.
       poller: ["a Pelton::Poller", ->(v) { v.respond_to?(:polling) && v.respond_to?(:next_events) }, SAME]
     }.freeze

@@ -36,6 +36,9 @@ module Pelton
         context if valid?(context)
       end
 
+      #: () -> String?
+      def trace_id = (context = current) && @api::Trace.current_span(context).context.hex_trace_id
+
       #: () -> Hash[String, String]
       def inject
         {}.tap { |headers| @api.propagation.inject(headers) }

@@ -46,6 +46,10 @@ module Pelton
       #: () -> Context?
       def current = Thread.current[CURRENT]
 
+      # The id of the current trace, or nil.
+      #: () -> String?
+      def trace_id = current&.trace_id
+
       # The headers for a message that is sent now.
       #: () -> Hash[String, String]
       def inject = current.headers

@@ -270,13 +270,11 @@ module Pelton
 
       # Layers 7 and 8.
       def call(action, tracer = @tracer, &method)
-        return traced(tracer) { call(action, nil, &method) } if tracer && %i[consume process].include?(action)
+        if tracer && %i[consume process].include?(action)
+          return @job.traced(tracer, attempt) { call(action, nil, &method) }
+        end
 
         @around ? Around.call("#{@consumer.class}#around", action, @consumer, :around, action, &method) : yield
-      end
-
-      def traced(tracer, &call)
-        tracer.process(@job.current || @job.messages, group: @job.facts[:group], attempt: attempt, &call)
       end
 
       # The consumer's threads and its own producer end, whatever the layers of its last job do.

@@ -92,7 +92,7 @@ module Pelton
         when :consume
           @bus.publish("consumer.consumed", **facts, messages: job.given.to_i, attempt: job.executor.attempt_of(job),
                                                      consumption_lag: job.consumption_lag,
-                                                     processing_lag: job.processing_lag)
+                                                     processing_lag: job.processing_lag, trace_id: job.trace_id)
         when :assigned then @bus.publish("consumer.assigned", **facts)
         when :tick then @bus.publish("consumer.ticked", **facts)
         when :reached_end then @bus.publish("consumer.reached_end", **facts)

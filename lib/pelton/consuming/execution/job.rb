@@ -24,9 +24,11 @@ module Pelton
     #   closing   does it finish gaps at the end of the partition?
     #   index     with `process`: index of the last message in `messages`
     #   later     [outcome, result]: it failed, and its copy could not be sent yet. It runs again only for that.
+    #   trace_id  of the call that began last; nil: none began, or config.tracer is not set
     #   queued_at when it began to wait for a worker (monotonic seconds); nil: no event needs it
     Job = Struct.new(:executor, :kind, :facts, :messages, :attempt, :slice, :backlog, :start, :begun_at, :paused,
-                     :halted, :current, :given, :failed, :tracker, :ids, :closing, :index, :later, :queued_at) do
+                     :halted, :current, :given, :failed, :tracker, :ids, :closing, :index, :later, :trace_id,
+                     :queued_at) do
       # On a worker's thread.
       def call = executor.perform(self)
 
@@ -60,6 +62,15 @@ module Pelton
 
       # Does its consumer end with it?
       def last? = kind == :revoked || kind == :shutdown
+
+      # Runs a call of the user's code in its span.
+      #: (untyped, Integer) { () -> untyped } -> untyped
+      def traced(tracer, attempt, &call)
+        tracer.process(current || messages, group: facts[:group], attempt: attempt) do
+          self.trace_id = tracer.trace_id
+          call.call
+        end
+      end
 
       # Asks the user's `by` for the keys of a batch. Called without a lock.
       def sort = self.ids = backlog.ids(tracker)

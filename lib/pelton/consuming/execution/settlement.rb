@@ -137,6 +137,7 @@ module Pelton
           more = { attempt: @executor.attempt, offset: first }
         end
         more[:failure_id] = result.failure_id if result
+        more[:trace_id] = job.trace_id if job.trace_id
         @bus.publish("error.occurred", **job.facts, **more, error: error, source: "consumer.#{job.kind}")
       end
 
