@@ -96,6 +96,40 @@ class LogFormatTest < Minitest::Test
     assert_includes @io.string, "\n  caused by IOError: disk \"full\"\n    "
   end
 
+  class Unspeakable < StandardError
+    def message = raise(KeyError)
+  end
+
+  # Its backtrace is no Array, and its message no String.
+  class Odd < StandardError
+    def message = :odd
+    def backtrace = "one line"
+  end
+
+  # None of these lines was written.
+  def test_errors_and_values_of_any_kind_have_a_line_in_each_format
+    anonymous = Class.new(StandardError)
+    caused = RuntimeError.new("outer").tap { |one| one.define_singleton_method(:cause) { Unspeakable.new } }
+    %i[text logfmt json].each do |format|
+      setup
+      log(format: format, backtraces: true)
+      others = []
+      @bus.subscribe("error.occurred") { |event| others << event[:error] if event[:source].start_with?("subscriber") }
+      [Unspeakable.new, Odd.new, anonymous.new("none"), caused].each { |error| fail_once(error) }
+      { "a" => { "\xFF" => BasicObject.new }, "b" => BasicObject.new, "c" => [:x] }.each do |topic, label|
+        @bus.publish("message.delivery_failed", client: "p", topic: topic, partition: 0, label: label,
+                                                error: IOError.new("no"))
+      end
+      @bus.publish("app.stopped", seconds: 1, undelivered: 0, unfinished_work: [],
+                                  phases: { groups: { "gr\xFF" => { jobs: 1.0 } } })
+      assert_empty others, format
+      assert_equal 8, lines.grep(/#{Process.pid}/).size, format
+      assert_includes @io.string, "(its message raised KeyError)"
+      assert_includes @io.string, anonymous.to_s
+    end
+    assert_equal({ "groups" => { "gr\\xFF" => { "jobs" => 1.0 } } }, JSON.parse(lines.last)["phases"])
+  end
+
   def test_causes_that_are_a_circle_end
     log(format: :json)
     one = RuntimeError.new("one")

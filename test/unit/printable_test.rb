@@ -27,5 +27,8 @@ class PrintableTest < Minitest::Test
     assert_equal "abc…", line("abcdef", 3)
     assert_equal "abc", line("abc", 3)
     assert_equal ["", "7"], [line(nil), line(7)]
+    raising = Class.new { def to_s = raise(KeyError) }
+    assert_equal ["(its to_s raised KeyError)", "(its to_s raised TypeError)"],
+                 [line(raising.new), line(BasicObject.new)]
   end
 end

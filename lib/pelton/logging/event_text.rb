@@ -42,7 +42,7 @@ module Pelton
 
       # Class and message of an error, as UTF-8. An error's message may have any encoding.
       #: (Exception) -> String
-      def error(error) = "#{error.class}: #{Printable.line(error.message)}"
+      def error(error) = "#{error.class}: #{Printable.line(Printable.message(error))}"
 
       # "3 messages"
       #: (Integer, ?String) -> String
@@ -219,7 +219,7 @@ module Pelton
 
       def partition(event) = "#{event[:group]} #{event[:topic]}/#{event[:partition]}"
       def why(reason) = reason.is_a?(Exception) ? error(reason) : reason || "sent by the consumer"
-      def origin(error) = (location = LibraryCode.location(error.backtrace)) ? " at #{location}" : ""
+      def origin(error) = (location = LibraryCode.location(Array(error.backtrace))) ? " at #{location}" : ""
 
       # What a DecodeError was caused by may show the payload.
       def reason(error)

@@ -42,7 +42,7 @@ module Pelton
     end
 
     #: (Exception) -> Array[String]
-    def self.backtrace(error) = (error.backtrace || []).first(LINES).map { |line| Printable.line(line) }
+    def self.backtrace(error) = Array(error.backtrace).first(LINES).map { |line| Printable.line(line) }
 
     # One line of text, and the backtraces below it if they are wanted.
     class Text
@@ -85,7 +85,7 @@ module Pelton
       #: (String, Events::Event?) -> String
       def message(text, event)
         error = event&.payload&.fetch(:error, nil)
-        kind = error.is_a?(Exception) ? { error: error.class.name } : {}
+        kind = error.is_a?(Exception) ? { error: error.class.to_s } : {}
         pairs(**(event ? { event: event.name } : {}), msg: text, **(event ? LogFormat.facts(event) : {}), **kind)
       end
 
@@ -94,7 +94,7 @@ module Pelton
       def pairs(**values) = values.map { |key, value| "#{key}=#{plain(value)}" }.join(" ")
 
       def plain(value)
-        text = Printable.line(value.is_a?(Float) ? value.round(6) : value)
+        text = Printable.line(Float === value ? value.round(6) : value) # rubocop:disable Style/CaseEquality -- any object
         text.match?(PLAIN) ? text : "\"#{text.gsub(/["\\]/) { |char| "\\#{char}" }}\""
       end
     end
@@ -124,12 +124,13 @@ module Pelton
       end
 
       def described(error)
-        { class: error.class.name, message: Printable.line(error.message), backtrace: LogFormat.backtrace(error) }
+        { class: error.class.to_s, message: Printable.line(Printable.message(error)),
+          backtrace: LogFormat.backtrace(error) }
       end
 
       def plain(value)
         case value
-        when Hash then value.transform_values { |one| plain(one) }
+        when Hash then value.to_h { |key, one| [Printable.line(key), plain(one)] }
         when Array then value.map { |one| plain(one) }
         when Integer, true, false, nil then value
         when Float then value.finite? ? value : value.to_s

@@ -11,12 +11,27 @@ module Pelton
 
     module_function
 
-    # Escapes unsafe characters: a line feed becomes `\n`, an invalid byte `\xFF`. Never raises. limit: characters.
+    # The message of an error, not yet as one line. A user's own `message` may raise, or return any object.
+    #: (Exception) -> String
+    def message(error)
+      String(error.message)
+    rescue StandardError => e
+      "(its message raised #{e.class})"
+    end
+
+    # Escapes unsafe characters: a line feed becomes `\n`, an invalid byte `\xFF`. Never raises, also for an object whose
+    # `to_s` does. limit: characters.
     #: (untyped, ?Integer?) -> String
     def line(text, limit = nil)
-      safe = utf8(text.to_s).scrub { |bytes| bytes.unpack("C*").map { |byte| format("\\x%02X", byte) }.join }
+      safe = utf8(string(text)).scrub { |bytes| bytes.unpack("C*").map { |byte| format("\\x%02X", byte) }.join }
       safe = safe.gsub(UNSAFE) { |char| char.ord < 256 ? char.dump[1..-2] : format("\\u%04X", char.ord) }
       limit && safe.size > limit ? "#{safe[0, limit]}#{ELLIPSIS}" : safe
+    end
+
+    def string(object)
+      String(object)
+    rescue StandardError => e
+      "(its to_s raised #{e.class})"
     end
 
     # Treats bytes without an encoding as UTF-8, and converts text in other encodings.
@@ -28,6 +43,6 @@ module Pelton
     rescue EncodingError
       text.dup.force_encoding(Encoding::UTF_8)
     end
-    private_class_method :utf8
+    private_class_method :string, :utf8
   end
 end

@@ -66,7 +66,7 @@ module Pelton
         counting.each do |limit|
           limit.report(last: last)
         rescue StandardError => e
-          DefaultLogger.error("a log raised #{e.class}: #{Printable.line(e.message)}")
+          DefaultLogger.error("a log raised #{e.class}: #{Printable.line(Printable.message(e))}")
         end
       end
 

@@ -207,7 +207,7 @@ module Pelton
     def report(error, name)
       return publish("error.occurred", error: error, source: "subscriber of #{name}") unless name == "error.occurred"
 
-      warn("pelton: a subscriber of error.occurred raised #{error.class}: #{Printable.line(error.message)}")
+      warn("pelton: a subscriber of error.occurred raised #{error.class}: #{Printable.line(Printable.message(error))}")
     rescue *CONTAINED
       nil
     end

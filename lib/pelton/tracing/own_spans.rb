@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../logging/printable"
 require_relative "context"
 
 module Pelton
@@ -76,18 +77,11 @@ module Pelton
         began = Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
         yield span
       rescue Exception => e # rubocop:disable Lint/RescueException -- it is raised again
-        span.error = [e.class.name.to_s, message_of(e), e.backtrace]
+        span.error = [e.class.name.to_s, Printable.message(e), Array(e.backtrace)]
         raise
       ensure
         span.ended = span.started + Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond) - began
         @sink.push(span)
-      end
-
-      # A message that raises must not take the error's place.
-      def message_of(error)
-        error.message.to_s
-      rescue StandardError
-        ""
       end
 
       # A new trace with links is recorded if one of them is.
