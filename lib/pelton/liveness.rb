@@ -37,6 +37,16 @@ module Pelton
     Connection = Struct.new(:request, :ends, :answered, :rest)
     private_constant :Connection
 
+    # For Pelton: the text of a Rack app's body, which has `each`, and perhaps `close`.
+    #: (untyped) -> String
+    def self.text_of(body)
+      parts = []
+      body.each { |part| parts << part }
+      parts.join
+    ensure
+      body.close if body.respond_to?(:close)
+    end
+
     # Listens on the port; `start` answers. server: nil in the parent of several processes, which has no health checks.
     # process: number of this process, added to the port. Raises ConfigError if it cannot listen.
     #: (Config::Liveness, Server?, Notifications, ?Integer, ?metrics: untyped) -> void
@@ -188,7 +198,7 @@ module Pelton
       env = { "REQUEST_METHOD" => "GET", "PATH_INFO" => METRICS, "HTTP_ACCEPT" => accept.to_s }
       status, headers, parts = @metrics.call(env)
       type = headers.find { |name, _| name.casecmp?("content-type") }&.last || "text/plain"
-      text(status, type, parts.to_a.join, head: method == "HEAD")
+      text(status, type, Liveness.text_of(parts), head: method == "HEAD")
     rescue StandardError => e
       report(e)
       http(500, { error: "the metrics raised #{e.class}" })

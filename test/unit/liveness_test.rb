@@ -72,6 +72,25 @@ class LivenessTest < Minitest::Test
     assert_equal "", ask("/metrics", method: "HEAD").body
   end
 
+  # As those of Rack::Deflater and Rack::ETag, which have no to_a.
+  class Body
+    attr_reader :closed
+
+    def each
+      yield "x 1\n"
+      yield "y 2\n"
+    end
+
+    def close = @closed = true
+  end
+
+  def test_a_body_of_metrics_has_each_and_is_closed
+    body = Body.new
+    started(metrics: ->(_env) { [200, { "Content-Type" => "text/plain" }, body] })
+    assert_equal [200, "x 1\ny 2\n"], [ask("/metrics").status, ask("/metrics").body]
+    assert body.closed
+  end
+
   def test_without_metrics_their_path_is_unknown
     started
     answer = ask("/metrics")

@@ -249,6 +249,14 @@ class ProcessMetricsTest < Minitest::Test
     [reader, writer].each(&:close)
   end
 
+  def test_a_body_of_metrics_needs_each_only
+    body = Object.new
+    body.define_singleton_method(:each) { |&part| part.call("done 1\n") }
+    parent(1) { [200, {}, body] }
+    child(0)
+    shows(['done{process="0"} 1', 'pelton_process_up{process="0"} 1'])
+  end
+
   def test_a_connection_that_reads_nothing_does_not_hold_up_a_child
     parent(1) { [200, {}, ["# HELP much #{"a" * 24_000_000}\n"]] } # more than the buffers of a connection hold
     idle = TCPSocket.new("127.0.0.1", @metrics.instance_variable_get(:@sockets)[0].local_address.ip_port)

@@ -19,8 +19,8 @@ module Pelton
       "(its message raised #{e.class})"
     end
 
-    # Escapes unsafe characters: a line feed becomes `\n`, an invalid byte `\xFF`. Never raises, also for an object whose
-    # `to_s` does. limit: characters.
+    # Escapes unsafe characters: a line feed becomes `\n`, an invalid byte `\xFF`. Never raises, even for an object
+    # whose `to_s` does. limit: characters.
     #: (untyped, ?Integer?) -> String
     def line(text, limit = nil)
       safe = utf8(string(text)).scrub { |bytes| bytes.unpack("C*").map { |byte| format("\\x%02X", byte) }.join }

@@ -126,7 +126,7 @@ module Pelton
     def answer(socket)
       _, headers, parts = @metrics.call(ENV)
       type = headers.find { |name, _| name.casecmp?("content-type") }&.last
-      send_text(socket, "#{Process.pid} #{type}\n#{parts.to_a.join}#{LAST_LINE}", Clock.deadline(TIME))
+      send_text(socket, "#{Process.pid} #{type}\n#{Liveness.text_of(parts)}#{LAST_LINE}", Clock.deadline(TIME))
     rescue Errno::EPIPE, Errno::ECONNRESET
       nil # the parent no longer waits
     rescue StandardError => e
