@@ -82,7 +82,8 @@ module Pelton
     def reached_end; end
 
     # Called around each of the methods above, on the same thread. action: :assigned, :consume, :process (each message),
-    # :tick, :reached_end, :revoked or :shutdown. Use it for what every call needs, such as a connection or a trace.
+    # :tick, :reached_end, :revoked or :shutdown. Use it for what every call needs, such as a connection or a trace. It
+    # sees the `messages` of `consume`, the `message` of `process`, and the outcome: what the yield returns or raises.
     #   def around(action) = Tracer.span("orders.#{action}") { yield }
     # It must yield; a second yield runs the method again. The call failed if `around` raises, if the method raised
     # (also if `around` rescues that), or if `around` returns without a yield (AroundError).
@@ -93,6 +94,11 @@ module Pelton
     #   messages.size # => 100
     #: () -> Messages
     def messages = @pelton.messages
+
+    # The message of this `process` call, for `around` and for helpers; nil in the other methods.
+    #   def around(action) = Log.tagged(message&.offset) { yield }
+    #: () -> Message?
+    def message = @pelton.message
 
     # The topic of this object; for a retry topic, its name.
     #   topic # => "orders"

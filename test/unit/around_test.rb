@@ -112,6 +112,26 @@ class AroundTest < Minitest::Test
   end
 
   # A `throw` out of the user's block must not cost the pool a worker.
+  def test_around_sees_the_message_of_process_and_how_it_ended
+    seen = []
+    failing = Class.new(Pelton::Consumer) do
+      define_method(:around) do |action, &call|
+        call.call
+        seen << [action, message&.offset, :returned]
+      rescue KeyError => e
+        seen << [action, message&.offset, e.message]
+        raise
+      end
+      define_method(:process) { |message| raise KeyError, "no" if message.offset == 1 }
+    end
+    coordinator(failing, retries: 0).receive(batch(0, 1))
+    work until idle?
+    coordinator.end(:shutdown)
+    work until idle?
+    assert_equal [[:assigned, nil, :returned], [:process, 0, :returned], [:process, 1, "no"],
+                  [:shutdown, nil, :returned]], seen.uniq
+  end
+
   def test_throw_caught_in_around_does_not_end_the_worker
     throws = 0
     script { throw :out if (throws += 1) < 2 }

@@ -35,6 +35,10 @@ module Pelton
       #: () -> Messages
       def messages = @executor.job&.messages || @no_messages
 
+      # With `process`: the message that began last; nil: the running job has none.
+      #: () -> Message?
+      def message = @executor.job&.current
+
       #: () -> Float?
       def consumption_lag = @executor.job&.consumption_lag
 
