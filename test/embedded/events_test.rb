@@ -81,6 +81,11 @@ class EmbeddedEventsTest < Minitest::Test
                                     { topic: name, payload: "333" }], timeout: 20)
     assert_raises(Pelton::InvalidMessageError) { app.producer.produce_async(topic: name, payload: 7) }
     assert_equal [[name, 1, 3], [name, 1, 0], [name, 2, 4], [other, 1, 2]], take(4, produced)
+    # Batches with labels or partition keys were counted twice.
+    app.producer.produce_many_sync([{ topic: name, payload: "4444", label: 1 }], timeout: 20)
+    app.producer.produce_many_sync([{ topic: name, payload: "55555", partition_key: "k" }], timeout: 20)
+    app.producer.buffer(topic: name, payload: "666666").buffer(topic: name, payload: "").flush_buffer_sync(timeout: 20)
+    assert_equal [[name, 1, 4], [name, 1, 5], [name, 2, 6]], take(3, produced)
     assert_predicate produced, :empty?
     error = assert_raises(Pelton::ConfigError) { app.tap(&:close).subscribe("message.acknowledged") { nil } }
     assert_includes error.message, "before the first producer opens"

@@ -24,10 +24,11 @@ module Pelton
         __getobj__.produce(topic, payload, *more).tap { produced(topic, [payload], Clock.now - started) }
       end
 
-      #: (Array[Hash[Symbol, untyped]], Numeric) ?{ (Delivery) -> void } -> Delivery
+      # nil: it sent nothing, because of labels or partition keys, and is called again without them.
+      #: (Array[Hash[Symbol, untyped]], Numeric) ?{ (Delivery) -> void } -> Delivery?
       def produce_many(messages, timeout, &block)
         started = Clock.now
-        __getobj__.produce_many(messages, timeout, &block).tap do
+        __getobj__.produce_many(messages, timeout, &block)&.tap do
           seconds = Clock.now - started
           messages.group_by { |message| message[:topic] }.each do |topic, rows|
             produced(topic, rows.map { |row| row[:payload] }, seconds)
