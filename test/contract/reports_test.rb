@@ -9,6 +9,7 @@ require "pelton/testing"
 module ReportsContract
   def setup
     super
+    @began = Pelton::Clock.now
     @bus = Pelton::Notifications.new
     # [event, thread's name]
     @told = Thread::Queue.new
@@ -23,6 +24,7 @@ module ReportsContract
   def acknowledged(count)
     events = take(count).map(&:first)
     assert_equal ["message.acknowledged"], events.map(&:name).uniq
+    events.each { |event| assert_includes 0.0..(Pelton::Clock.now - @began), event[:seconds] }
     events.map { |event| [event[:label], event[:partition], event[:offset]] }.sort_by(&:last)
   end
 
@@ -122,6 +124,15 @@ class NativeReportsTest < Minitest::Test
     yield
   ensure
     NativeKit.cluster.round_trip_time(1, 0)
+  end
+
+  def test_an_acknowledgement_has_the_time_since_the_produce_call
+    producer = made(@bus)
+    producer.produce_sync(topic: topic, payload: "x", partition: 0)
+    held { producer.produce_sync(topic: topic, payload: "x", partition: 0) }
+    first, second = take(2).map { |event,| event[:seconds] }
+    assert_operator first, :>, 0
+    assert_includes 1.0..(Pelton::Clock.now - @began), second, "the answer took 2 s"
   end
 
   def teardown = @made&.close(timeout: 5)

@@ -50,6 +50,8 @@ pub enum EventKind {
         topic: Arc<str>,
         partition: i32,
         offset: i64,
+        /// Microseconds since the produce call.
+        micros: i64,
         /// As in `DeliveryFailed`.
         delivery: u64,
         position: u32,

@@ -86,7 +86,7 @@ fn wake(ruby: &Ruby, this: Value) -> Result<(), Error> {
 
 #[allow(clippy::too_many_lines, reason = "one short arm for each kind of event")]
 fn row(ruby: &Ruby, event: ClientEvent) -> Result<RArray, Error> {
-    let row = ruby.ary_new_capa(8);
+    let row = ruby.ary_new_capa(9);
     let begin = |kind: &str| {
         row.push(ruby.to_symbol(kind))?;
         row.push(event.client.as_str())
@@ -121,11 +121,12 @@ fn row(ruby: &Ruby, event: ClientEvent) -> Result<RArray, Error> {
             row.push(delivery)?;
             row.push(position)?;
         }
-        EventKind::Acknowledged { topic, partition, offset, delivery, position } => {
+        EventKind::Acknowledged { topic, partition, offset, micros, delivery, position } => {
             begin("acknowledged")?;
             row.push(value::interned(&topic)?)?;
             row.push(partition)?;
             row.push(offset)?;
+            row.push(micros as f64 / 1e6)?;
             row.push(delivery)?;
             row.push(position)?;
         }

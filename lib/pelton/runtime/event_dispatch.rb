@@ -268,8 +268,8 @@ module Pelton
       { client: client, error: error, topic: topic, partition: partition, label: label }
     end
 
-    def acknowledged(bus, client, topic, partition, offset, *handle)
-      bus.publish("message.acknowledged", client: client, topic: topic, partition: partition,
+    def acknowledged(bus, client, topic, partition, offset, seconds, *handle)
+      bus.publish("message.acknowledged", client: client, topic: topic, partition: partition, seconds: seconds,
                                           offset: (offset unless offset.negative?), label: @labels.of(*handle))
     end
   end

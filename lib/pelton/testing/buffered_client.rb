@@ -204,7 +204,7 @@ module Pelton
 
       def push_report(topic, partition, offset, error, *handle)
         acknowledged, purged = @published_reports
-        if error.nil? then push(:acknowledged, topic, partition, offset, *handle) if acknowledged
+        if error.nil? then push(:acknowledged, topic, partition, offset, 0.0, *handle) if acknowledged
         elsif error.purged? then push(:purged, *error_fields(error), *handle) if purged
         end
       end

@@ -114,11 +114,12 @@ impl Slab {
     }
 
     /// Publishes that a message was delivered or purged, even if a caller waits for it.
-    pub(super) fn publish_report(&self, position: u32, Report { partition, offset, error: code }: Report) {
+    pub(super) fn publish_report(&self, position: u32, report: Report) {
+        let Report { partition, offset, error: code, micros } = report;
         let topic = Arc::clone(self.topic(position));
         let (delivery, position) = self.handle(position);
         self.publisher.emit(match code {
-            0 => EventKind::Acknowledged { topic, partition, offset, delivery, position },
+            0 => EventKind::Acknowledged { topic, partition, offset, micros, delivery, position },
             _ => EventKind::Purged { code, topic, partition, delivery, position },
         });
     }

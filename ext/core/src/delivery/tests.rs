@@ -16,7 +16,7 @@ fn flag() -> Arc<Flag> {
 }
 
 fn report(delivery: &Delivery, index: usize, error: i32) {
-    report_unsent(delivery.slab(), delivery.position(index), Report { partition: 1, offset: 7, error }, true);
+    report_unsent(delivery.slab(), delivery.position(index), Report { partition: 1, offset: 7, error, micros: 0 }, true);
 }
 
 fn publisher() -> (Arc<Feed>, Arc<ReportPublisher>) {
@@ -159,9 +159,9 @@ fn unsent_messages_without_a_report_are_not_reported() {
     let (feed, publisher) = publisher();
     let batch = Delivery::batch(vec!["t".into(), "t".into()], None, publisher);
     let watch = batch.watch();
-    report_unsent(batch.slab(), 0, Report { partition: -1, offset: -1001, error: -152 }, false);
+    report_unsent(batch.slab(), 0, Report { partition: -1, offset: -1001, error: -152, micros: 0 }, false);
     drop(watch);
-    report_unsent(batch.slab(), 1, Report { partition: -1, offset: -1001, error: -152 }, false);
+    report_unsent(batch.slab(), 1, Report { partition: -1, offset: -1001, error: -152, micros: 0 }, false);
     assert!(failures(&feed).is_empty());
 }
 

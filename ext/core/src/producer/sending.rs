@@ -99,5 +99,5 @@ impl Producer {
 }
 
 fn unsent(code: i32) -> Report {
-    Report { partition: -1, offset: -1001, error: code }
+    Report { partition: -1, offset: -1001, error: code, micros: 0 }
 }

@@ -30,7 +30,8 @@ impl Source for Producer {
                 let failures = Cell::new(0);
                 let counts = self.times.get();
                 let mut times = counts.map(|_| Vec::new());
-                let Reports { count, bytes, panics } = event.deliver_reports::<Slab>(times.as_mut(), |report| {
+                let timed = self.publisher.publishes_report(0);
+                let Reports { count, bytes, panics } = event.deliver_reports::<Slab>(times.as_mut(), timed, |report| {
                     self.settled.fetch_add(1, Ordering::SeqCst);
                     if report.error == 0 {
                         return false;

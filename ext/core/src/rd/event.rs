@@ -83,14 +83,15 @@ impl Event {
     }
 
     /// Hands each delivery report of a DR event to its owner. `seen` gets each report first, and returns whether a
-    /// failure must be published. `times` gets how long delivered messages took, in microseconds, and how many did.
-    /// Returns the number of reports, and whether there was a panic. A panic costs no other message its report.
+    /// failure must be published. `times` gets how long delivered messages took, in microseconds, and how many did; with
+    /// `timed`, each report has the time of its message, too. Returns the number of reports, and whether there was a panic. A panic costs no other message its report.
     ///
     /// `T` is the owner's type in the client's produce calls. `Client::produce` is the only source of opaques, and one
     /// client always uses one `T`: the producer's delivery.
     pub(crate) fn deliver_reports<T: Reported>(
         &self,
         mut times: Option<&mut Vec<(i64, u64)>>,
+        timed: bool,
         seen: impl Fn(Report) -> bool,
     ) -> Reports {
         let (mut reported, mut bytes, panics) = (0, 0, Cell::new(false));
@@ -112,11 +113,9 @@ impl Event {
             }
             // SAFETY: as above; the error code is read as an integer, codes being an open set.
             let (word, report) = unsafe {
-                let report = Report {
-                    partition: (*message).partition,
-                    offset: (*message).offset,
-                    error: cause(std::ptr::addr_of!((*message).err).cast::<i32>().read()),
-                };
+                let error = cause(std::ptr::addr_of!((*message).err).cast::<i32>().read());
+                let micros = if timed && error == 0 { sys::rd_kafka_message_latency(message).max(0) } else { 0 };
+                let report = Report { partition: (*message).partition, offset: (*message).offset, error, micros };
                 bytes += (*message).len + (*message).key_len;
                 ((*message)._private, report)
             };
@@ -199,7 +198,7 @@ mod tests {
         while count < 4 {
             let event = queue.poll_wait(20_000).expect("reports");
             let first = Cell::new(count == 0);
-            let reports = event.deliver_reports::<Owner>(None, |_| {
+            let reports = event.deliver_reports::<Owner>(None, false, |_| {
                 assert!(!first.take(), "as asked for");
                 false
             });

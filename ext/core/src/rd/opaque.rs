@@ -15,6 +15,8 @@ pub struct Report {
     pub offset: i64,
     /// 0 when delivered.
     pub error: i32,
+    /// Microseconds from the produce call until this report of a delivered message, if they were asked for; otherwise 0.
+    pub micros: i64,
 }
 
 /// An owner of messages on their way. The thread that drains the report queue calls `report` exactly once per message.
