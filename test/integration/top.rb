@@ -7,8 +7,8 @@ require "support/scenario"
 require "support/ssh_server"
 require "pelton/reports"
 
-# `pelton top` in a real terminal (tmux): two server processes, a running job, an error, a resized window, q. The same
-# over SSH. And one frame as text and JSON.
+# `pelton top` in a real terminal (tmux): two server processes, a running job, an error, a resized window, q, and
+# Ctrl-Z. The same over SSH. And one frame as text and JSON.
 
 TOP = <<~RUBY
   require "pelton"
@@ -84,6 +84,24 @@ Scenario.run do
 
   system(*tmux, "send-keys", "q")
   shows.call("the end", /ended with 0/)
+
+  # --- Ctrl-Z ---
+
+  system(*tmux, "respawn-pane", "-k", "bash --norc -i")
+  terminal = -> { IO.popen([*tmux, "display", "-p", "\#{cursor_flag}\#{alternate_on}\#{wrap_flag}"], &:read).strip }
+  system(*tmux, "send-keys", command.join(" "), "Enter")
+  shows.call("the job again", running_job)
+  system(*tmux, "send-keys", "C-z")
+  shows.call("the shell", /Stopped/)
+  equal("101", terminal.call, "cursor, no alternate screen, wrapped lines")
+  system(*tmux, "send-keys", "fg", "Enter")
+  shows.call("the job after fg", running_job)
+  equal("010", terminal.call, "the screen of top")
+  system(*tmux, "send-keys", "q")
+  eventually(20, -> { "the end after fg\n#{screen.call}" }) { !screen.call.include?("q quits") }
+  system(*tmux, "send-keys", "echo ended with $?", "Enter")
+  shows.call("the exit code", /^ended with 0/)
+  equal("101", terminal.call, "the terminal at the end")
 
   # --- over SSH ---
 

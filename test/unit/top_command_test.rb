@@ -28,6 +28,7 @@ class TopCommandTest < Minitest::Test
     end
 
     def tty? = true
+    def console_mode = :cooked
     def wait_readable(seconds) = (@asked << seconds) && @key && self
     def getc = @key
 
