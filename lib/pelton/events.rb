@@ -80,7 +80,8 @@ module Pelton
        "A produced message was not delivered, and no code waits for it. (Code that waits gets the DeliveryError.)"],
       ["message.acknowledged", %i[client topic partition offset seconds label],
        "Kafka has a produced message, whether or not code waits for it. Subscribe before the producer opens; later " \
-       "it raises ConfigError.", { offset: "the message's offset; nil with acks 0", seconds: "since the produce call" }],
+       "it raises ConfigError.", { offset: "the message's offset; nil with acks 0",
+                                   seconds: "since the produce call" }],
       ["message.purged", %i[client error topic partition label],
        "A produced message was dropped before Kafka confirmed it: by a close that ran out of time, or by an abort. " \
        "Subscribe before the producer opens."],

@@ -109,11 +109,13 @@ module Pelton
       end
       each_topic(stats[:stopped]) { |*route, found| @families[:partitions_stopped].set(route, found.size) }
       each_topic(stats[:consumers]) { |*route, found| @families[:partitions_assigned].set(route, found.size) }
-      # A call may end after its partition was revoked.
-      @families[:partition_lag_seconds].delete_if do |(group, topic, number)|
-        !stats[:consumers].dig(group, topic)&.key?(number)
-      end
+      forget_ages(stats[:consumers])
       calls(stats)
+    end
+
+    # A call may end after its partition was revoked.
+    def forget_ages(owned)
+      @families[:partition_lag_seconds].delete_if { |(group, topic, number)| !owned.dig(group, topic)&.key?(number) }
     end
 
     def calls(stats)
