@@ -14,6 +14,7 @@ require_relative "decoding/formats"
 require_relative "runtime/notifications"
 require_relative "runtime/threads"
 require_relative "subscription/client_factory"
+require_relative "subscription/offset_queries"
 require_relative "subscription/positions"
 
 module Pelton
@@ -26,6 +27,8 @@ module Pelton
   # Methods that ask Kafka wait up to `timeout` seconds (config.commit_timeout, 30 s), without the GVL, and raise
   # KafkaError.
   class Subscription
+    include OffsetQueries
+
     # name: the subscription's name in events. group_id: the consumer group.
     #   subscription.name # => "pelton.subscription#1"
     #: (name: String)
@@ -151,18 +154,6 @@ module Pelton
       producer.send_offsets(offsets.map { |partition, offset| [*partition, offset] }, @native, timeout)
     end
 
-    # The committed offset of each partition, nil if there is none. Asks Kafka.
-    #   subscription.committed([["orders", 0], ["orders", 1]]) # => [42, nil]
-    #: (Array[[String, Integer]], ?Numeric?) -> Array[Integer?]
-    def committed(partitions, timeout = @commit_timeout) = @native.committed(partitions, timeout)
-
-    # The committed offset and metadata of each partition, nil if there is none. Asks Kafka.
-    #   subscription.committed_with_metadata([["orders", 0]]) # => [[42, "batch 7"]]
-    #: (Array[[String, Integer]], ?Numeric?) -> Array[[Integer, String?]?]
-    def committed_with_metadata(partitions, timeout = @commit_timeout)
-      @native.committed_with_metadata(partitions, timeout)
-    end
-
     # Stops reading partitions until `resume` or a new assignment. Batches that were returned, or wait for `poll`, stay
     # valid.
     #   subscription.pause([["orders", 0]])
@@ -201,46 +192,10 @@ module Pelton
     #: () -> Array[[String, Integer, Integer?, Integer?]]
     def ends = @native.ends
 
-    # Number of offsets between the commit and the end, per partition; nil without a commit. The end is before open
-    # transactions, unless isolation.level says otherwise. Asks Kafka twice. See also `ends`, which asks nothing, and
-    # Admin#lag.
-    #   subscription.lag # => { ["orders", 0] => 17 }
-    #: (?Array[[String, Integer]], ?Numeric?) -> Hash[[String, Integer], Integer?]
-    def lag(partitions = assignment, timeout = @commit_timeout)
-      return {} if partitions.empty?
-
-      Positions.lag(@native, partitions, timeout)
-    end
-
     # Do all partitions belong to other members already, for example after the session expired? Then marks do not count.
     #   subscription.lost? # => false
     #: () -> bool
     def lost? = @native.lost?
-
-    # Number of partitions of a topic. Asks Kafka. Does not create the topic.
-    #   subscription.partition_count("orders") # => 4
-    #: (String, ?Numeric?) -> Integer
-    def partition_count(topic, timeout = @commit_timeout)
-      @native.partition_count(topic, timeout)
-    rescue KafkaError => e
-      raise e.about(topic)
-    end
-
-    # The offset of the oldest message of a partition, and the offset that the next message will have. Asks Kafka.
-    #   subscription.watermarks("orders", 0) # => [0, 59]
-    #: (String, Integer, ?Numeric?) -> [Integer, Integer]
-    def watermarks(topic, partition, timeout = @commit_timeout) = @native.watermarks(topic, partition, timeout)
-
-    # For each [topic, partition, time], the offset of the first message that is not older; nil if all are older. Asks
-    # Kafka.
-    #   subscription.offsets_for_times([["orders", 0, Time.now - 3600]]) # => [42]
-    #: (Array[[String, Integer, Time]], ?Numeric?) -> Array[Integer?]
-    def offsets_for_times(times, timeout = @commit_timeout)
-      rows = times.map do |topic, partition, time|
-        [topic, partition, Positions.milliseconds(time)]
-      end
-      @native.offsets_for_times(rows, timeout)
-    end
 
     # Marks that Kafka did not confirm yet: [["orders", 0, 42, nil], …]. 42 is the next offset to read. After a `close`,
     # the partitions' next owners process these messages again. The last element is the KafkaError if the commit was

@@ -3,9 +3,9 @@
 module Pelton
   module Consuming
     # Jobs that wait for Kafka and do not count as running, so other jobs may run meanwhile (see JobsQueue#aside). Each
-    # needs a thread, so there is a limit. Beyond it, a job that can be called again ends, waits
-    # without a thread, and goes to a worker again when an earlier job is back. Not thread-safe: the jobs queue's lock
-    # guards it.
+    # keeps the thread of a worker, so additional workers are started for the others, and there is a limit. Beyond it, a
+    # job that can be called again ends, waits without a thread, and goes to a worker again when an earlier job is back.
+    # Not thread-safe: the jobs queue's lock guards it, except for `spawn`.
     class AsideJobs
       # Most jobs that are aside at a time.
       LIMIT = 100
@@ -14,8 +14,15 @@ module Pelton
       # Jobs that are aside now, with a thread.
       #: () -> Integer
       attr_reader :count
+      # Starts another worker; nil: no job can be aside.
+      #: () -> (^() -> void)?
+      attr_accessor :spawn_worker
 
-      def initialize
+      # lock: the jobs queue's.
+      #: (Mutex) -> void
+      def initialize(lock)
+        @lock = lock
+        @spawn_worker = nil
         @count = 0
         # Workers that were started in addition, because jobs are aside.
         @extra_workers = 0
@@ -87,17 +94,37 @@ module Pelton
       #: (Job) -> bool
       def delete(job) = !(@ending.delete(job) || @waiting.delete(job)).nil?
 
-      # Are fewer additional workers running than jobs aside?
-      #: () -> bool
-      def worker_missing? = @extra_workers < @count
+      # Is another worker needed, in addition to those whose jobs are aside? Then counts it; call `spawn` next. waiting:
+      # number of jobs that wait and that no idle worker will take.
+      #: (Integer) -> bool
+      def worker_wanted?(waiting)
+        return false unless @extra_workers < @count && waiting.positive?
 
-      # Are more additional workers running than jobs aside?
-      #: () -> bool
-      def worker_surplus? = @extra_workers > @count
+        @extra_workers += 1
+        true
+      end
 
-      # Counts an additional worker (1), or one that ends or did not start (-1).
-      #: (Integer) -> void
-      def extra_worker(more) = @extra_workers += more
+      # Starts the worker that was counted. Without the lock. If the process cannot start another thread, the jobs wait
+      # for the workers that run.
+      #: () -> void
+      def spawn
+        spawned = false
+        @spawn_worker.call
+        spawned = true
+      rescue ThreadError
+        nil
+      ensure
+        @lock.synchronize { @extra_workers -= 1 } unless spawned
+      end
+
+      # Are more additional workers running than jobs aside? Then one of them shall end, and counts no more.
+      #: () -> bool
+      def release_worker
+        return false unless @extra_workers > @count
+
+        @extra_workers -= 1
+        true
+      end
 
       private
 

@@ -5,6 +5,7 @@ require_relative "../producer_pool"
 require_relative "exactly_once/job_marks"
 require_relative "exactly_once/open_transaction"
 require_relative "exactly_once/own_producer"
+require_relative "exactly_once/sent_offsets"
 require_relative "exactly_once/unresolved_transactions"
 
 module Pelton
@@ -21,17 +22,16 @@ module Pelton
       def initialize(coordinator, topic, &first)
         @coordinator = coordinator
         @topic = topic
-        @subscription = coordinator.subscription
         @partition = [topic.name, coordinator.partition].freeze
         # nil unless the topic is `transactional`.
         @own_producer = OwnProducer.new(coordinator, topic) if topic.transactional
         # Transactions whose block runs: {fiber => OpenTransaction}
         @open = {}
-        @unresolved = UnresolvedTransactions.new(@subscription, @partition)
+        @unresolved = UnresolvedTransactions.new(coordinator.subscription, @partition)
         # Did a transaction mark a message? Until then, @unresolved is empty.
         @any_marked = false
-        # How many of the partition's stores are known to be committed.
-        @confirmed = 0
+        # What a producer's transaction takes for the group's subscription.
+        @sent_offsets = SentOffsets.new(coordinator)
         # The job that runs, or ran last: what its transactions left undone.
         @job_marks = JobMarks.new(&first)
       end
@@ -139,22 +139,8 @@ module Pelton
 
         undone!(message.offset, mine.offsets)
         add(mine, message)
-        ours!(true)
+        @sent_offsets.check_owner
         true
-      end
-
-      # Called by the producer's transaction at its commit, like Subscription#send_offsets. Offsets that are sent while
-      # this member has the partition count, because the next owner waits for the end of the commit. An offset below
-      # the committed one would move the group back, so at least that one is sent.
-      #: (untyped, Hash[[String, Integer], Integer], Numeric) -> void
-      def send_offsets(client, offsets, timeout)
-        @coordinator.seeks.exclude do
-          reached = commit_marks
-          @subscription.send_offsets(client, offsets.transform_values { |offset| [offset, *reached].max }, timeout)
-        end
-        ours!(true)
-      rescue KafkaError => e
-        e.assignment_lost? ? ours!(false) : raise
       end
 
       private
@@ -162,25 +148,10 @@ module Pelton
       def mine = @open[Fiber.current]
 
       def add(open, message)
-        open.tx.mark_as_consumed(message, self)
+        open.tx.mark_as_consumed(message, @sent_offsets)
         open.offsets << message.offset
         open.message = [open.message, message].compact.max_by(&:offset)
         open.job_marks.used = true if open.job_marks
-      end
-
-      # Commits the marks that were made outside of transactions. If they were committed after the transaction, by
-      # auto commit or at the end, they would move the group back. Returns the offset that was marked last, or nil.
-      def commit_marks
-        @coordinator.store_marks # the listener's timer finds nothing to store until the transaction has ended
-        stores, sought, reached = @coordinator.progress do |progress, left|
-          [progress.stores, left, progress.stored&.first]
-        end
-        raise TransactionError.new(@partition.join("/"), :seek) if sought
-
-        ours!(stores == @confirmed || @subscription.commit)
-        @confirmed = stores
-        @coordinator.progress { |progress, _| progress.unmark if progress.stores == stores }
-        reached
       end
 
       # Raises if a mark of `offset`, in a transaction that marked `offsets`, would pass a message that another
@@ -196,10 +167,6 @@ module Pelton
         return if @job_marks.over? || !(@any_marked || @job_marks.undone?)
 
         [*@job_marks.undone, *@unresolved.offsets_of(@job_marks)].select { |undone| undone < offset }
-      end
-
-      def ours!(confirmed)
-        raise AssignmentLost.new(*@partition) if @coordinator.gone? || !confirmed
       end
 
       def once(producer, advance, &block)

@@ -21,11 +21,11 @@ module Pelton
         @changed = ConditionVariable.new
         # Jobs that wait for a worker. Guarded by @lock, like everything below.
         @turns = FairQueue.new
-        # How many jobs may run at the same time (nil: no limit), and what starts another worker.
-        @concurrency = @spawn_worker = nil
+        # How many jobs may run at the same time; nil: no limit.
+        @concurrency = nil
         # Numbers of jobs: running; ordinary ones among them; that were aside and wait until they may run again.
         @running = @ordinary = @returning = 0
-        @aside = AsideJobs.new
+        @aside = AsideJobs.new(@lock)
         # Numbers of workers: that wait for a job, and that shall end when they ask for one.
         @idle = @surplus = 0
         @closed = @quiet = @ending = false
@@ -35,7 +35,7 @@ module Pelton
 
       # The block starts another worker.
       #: () { () -> void } -> void
-      def attach(&spawn_worker) = @spawn_worker = spawn_worker
+      def attach(&spawn_worker) = @aside.spawn_worker = spawn_worker
 
       # How many jobs may run at the same time.
       #: (Integer) -> void
@@ -53,7 +53,7 @@ module Pelton
           @changed.signal
           @aside.count.positive? && worker_wanted?
         end
-        spawn_worker if wanted
+        @aside.spawn if wanted
         true
       end
 
@@ -216,29 +216,13 @@ module Pelton
         @changed.signal if @idle.positive? && @turns.size.positive?
       end
 
-      # Is another worker needed for the waiting jobs, in addition to those whose jobs are aside? Then counts it.
-      def worker_wanted?
-        return false unless @aside.worker_missing? && @idle < @turns.count(highest_rank)
-
-        @aside.extra_worker(1)
-        true
-      end
-
-      # If the process cannot start another thread, the jobs wait for the workers that run.
-      def spawn_worker
-        spawned = false
-        @spawn_worker.call
-        spawned = true
-      rescue ThreadError
-        nil
-      ensure
-        @lock.synchronize { @aside.extra_worker(-1) } unless spawned
-      end
+      # See AsideJobs#worker_wanted?.
+      def worker_wanted? = @aside.worker_wanted?(@turns.count(highest_rank) - @idle)
 
       # The job is aside from now on. Returns false if it goes on as a running job.
       def leave(job, later)
         wanted = @lock.synchronize do
-          return false if @spawn_worker.nil? || @quiet || @closed
+          return false if @aside.spawn_worker.nil? || @quiet || @closed
 
           return @aside.put_off(job, later) unless @aside.enter(job)
 
@@ -247,7 +231,7 @@ module Pelton
           wake
           worker_wanted?
         end
-        spawn_worker if wanted
+        @aside.spawn if wanted
         true
       end
 
@@ -279,9 +263,8 @@ module Pelton
           @aside.leave
           @running += 1 if running.empty?
           call_waiting
-          next unless @aside.worker_surplus?
+          next unless @aside.release_worker
 
-          @aside.extra_worker(-1)
           @surplus += 1
           @changed.broadcast
         end

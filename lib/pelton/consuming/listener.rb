@@ -7,6 +7,7 @@ require_relative "../runtime/threads"
 require_relative "../runtime/resource_monitor"
 require_relative "listener/closing"
 require_relative "listener/rebalance"
+require_relative "listener/regular_work"
 require_relative "listener/status"
 require_relative "listener/timers"
 
@@ -15,18 +16,10 @@ module Pelton
     # The thread of one consumer group. It polls the subscription, hands each batch to its partition's coordinator, and
     # never waits for a job. A worker talks to it by a notice, which wakes its poll.
     #
-    # Its parts: Rebalance (the partitions that it owns), Timers (when something is due), ListenerClosing (the stop) and
-    # ListenerStatus (for health checks and reports).
+    # Its parts: Rebalance (the partitions that it owns), Timers (when something is due), RegularWork (some of it),
+    # ListenerClosing (the stop) and ListenerStatus (for health checks and reports).
     class Listener
       extend Forwardable
-
-      # Seconds that one check of a topic's partition count may take at the start.
-      CHECK = 5
-      private_constant :CHECK
-
-      # Seconds between two times at which it stores what running jobs have finished.
-      STORE_EVERY = 1.0
-      private_constant :STORE_EVERY
 
       # Seconds that closing the subscription may take after the deadline of a stop.
       CLOSE_AT_LEAST = ListenerClosing::CLOSE_AT_LEAST
@@ -68,6 +61,8 @@ module Pelton
         @rebalance = Rebalance.new(self, config, jobs: jobs, bus: bus, timers: @timers, closing: @closing,
                                                  ahead: ahead, generations: generations)
         @status = ListenerStatus.new(@rebalance, subscription)
+        @regular_work = RegularWork.new(group, subscription, timers: @timers, rebalance: @rebalance, closing: @closing,
+                                                             monitor: (monitor if runs_checks))
         # Batches that came after the stop began. Keeping them keeps their credits, so no more are fetched.
         @leftovers = []
         # The listener that replaces this one after its end; nil: none.
@@ -148,8 +143,7 @@ module Pelton
       end
 
       def read
-        @timers.set(:monitor, Clock.now + @monitor.tick) if @runs_checks
-        @timers.set(:marks, Clock.now + STORE_EVERY)
+        @regular_work.start
         begin_reading
         # At most one TICK: a health check sees that the thread polls.
         turn(@timers.wait(ResourceMonitor::TICK)) until over?
@@ -174,7 +168,7 @@ module Pelton
 
         @subscription.assign(partitions)
         partitions.each { |topic, partition| @rebalance.assign(topic, partition) }
-        @timers.set(:check, Clock.now)
+        @regular_work.check_partition_counts
       end
 
       def finish
@@ -259,31 +253,10 @@ module Pelton
       def fire(what)
         case what
         when :stop then @over = true
-        when :monitor then contained { monitor }
-        when :marks then contained { store_marks }
-        when :check then contained { check }
+        when :marks, :monitor, :check then contained { @regular_work.run(what) }
         when Rebalance::Revocation then contained { @rebalance.give_back(what) }
         else what.wake_up
         end
-      end
-
-      def monitor
-        @timers.set(:monitor, Clock.now + @monitor.tick)
-        @monitor.check
-      end
-
-      def store_marks
-        @timers.set(:marks, Clock.now + STORE_EVERY)
-        coordinators.each(&:store_marks)
-      end
-
-      # Asks Kafka for one topic's partition count. Each call may wait, so a stop is handled between two of them.
-      def check
-        topic = (@unchecked ||= @group.topics.keys).shift
-        return if topic.nil? || @closing.stop_at
-
-        @timers.set(:check, Clock.now)
-        @group.check_partition_count(topic, @subscription.partition_count(topic, CHECK))
       end
 
       # The subscription cannot be used any more. (A subscriber may end this thread.)

@@ -6,7 +6,6 @@ require_relative "exit_stop"
 require_relative "../runtime/clock"
 require_relative "../errors"
 require_relative "health"
-require_relative "../liveness"
 require_relative "lifecycle"
 require_relative "listeners"
 require_relative "../decoding/parallel/engines"
@@ -16,8 +15,8 @@ require_relative "../consuming/listener"
 require_relative "../consuming/workers"
 require_relative "restarts"
 require_relative "shutdown"
+require_relative "side_services"
 require_relative "state_report"
-require_relative "stranded_retries"
 require_relative "../runtime/resource_monitor"
 
 module Pelton
@@ -29,7 +28,7 @@ module Pelton
     # The health endpoint; nil without config.liveness.port.
     #   Pelton.server.liveness.port # => 9292
     #: () -> Liveness?
-    attr_reader :liveness
+    def liveness = @services.liveness
 
     # backgrounds: {"prices" => [restart, block]}, the app's. producer: returns the app's producer. flush: flushes the
     # app's producers within the given seconds, and returns the number of messages that are left. process: see
@@ -43,14 +42,11 @@ module Pelton
                    process: nil, generations: Hash.new(0), missing_topics: nil, recurring: [], sent: -> { 0 })
       @config = config
       @groups = groups
-      @process = process
       @bus = bus
       @native = native
       @flush = flush
       @backgrounds = backgrounds
       @missing_topics = missing_topics
-      @recurring = recurring
-      @sent = sent
       @jobs = Consuming::JobsQueue.new
       @engines = Parallel::Engines.new(config, bus)
       @monitor = ResourceMonitor.new(bus, config.stats_interval) { stats }
@@ -62,6 +58,10 @@ module Pelton
       @restarts = Restarts.new(config, @listeners, bus: bus)
       @lifecycle = Lifecycle.new(jobs: @jobs, restarts: @restarts, bus: bus, on_end: method(:ended),
                                  &method(:new_shutdown))
+      @services = SideServices.new(config, self, scope: @scope, bus: bus, native: native, process: process,
+                                                 recurring: recurring) do
+        Reports::ProcessState.new(config, self, @listeners, @jobs, bus: bus, sent: sent, process: process)
+      end
       # The thread in `start`; nil after it.
       @starter = nil
       @pid = Process.pid
@@ -219,38 +219,16 @@ module Pelton
       @missing_topics&.create
       @listeners.open(@groups)
       @workers.scale(@config.concurrency)
-      @backgrounds.each { |name, (restart, block)| background(name, restart: restart, &block) }
-      serve_schedule if @config.schedule_topic && @config.serve_schedule
-      publish_reports if @config.report_topic
-      @liveness = Liveness.new(@config.liveness, self, @bus, @process || 0) if @config.liveness.port
+      @services.open(@backgrounds)
       @listeners.each(&:start)
       @lifecycle.running
-      @liveness&.start
-      (@retries = StrandedRetries.new(@config, bus: @bus, native: @native)).start(@groups)
+      @services.start(@groups)
       ExitStop.add(self)
       booted = true
       @lifecycle.started
     ensure
       cancel unless booted
       @starter = nil
-    end
-
-    # Like a thread of the app: it ends after the consumers, which may produce later messages to their end.
-    def serve_schedule
-      require_relative "../schedule/service"
-      background("pelton.schedule", restart: true) do |stop|
-        Schedule::Service.new(@config, recurring: @recurring, bus: @bus, native: @native, process: @process).run(stop)
-      end
-    end
-
-    # To the end of the consumers, too.
-    def publish_reports
-      require_relative "../reports/service"
-      background("pelton.reports", restart: true) do |stop|
-        Reports::Service.new(@config, server: self, bus: @bus, native: @native) do
-          Reports::ProcessState.new(@config, self, @listeners, @jobs, bus: @bus, sent: @sent, process: @process)
-        end.run(stop)
-      end
     end
 
     def report_unused_methods
@@ -267,8 +245,7 @@ module Pelton
       @listeners.cancel
       @jobs.close
       @scope.close(Shutdown::FORCE)
-      @liveness&.close
-      @retries&.close(Shutdown::FORCE)
+      @services.close(Shutdown::FORCE)
       @engines.close(timeout: Shutdown::FORCE)
       Threads.join(threads, Shutdown::FORCE + Consuming::Listener::CLOSE_AT_LEAST)
       ExitStop.remove(self)
@@ -287,9 +264,8 @@ module Pelton
 
     # On the server's thread, after the shutdown.
     def ended
-      @retries&.close(Shutdown::FORCE)
+      @services.close(Shutdown::FORCE)
     ensure
-      @liveness&.close
       ExitStop.remove(self)
     end
 

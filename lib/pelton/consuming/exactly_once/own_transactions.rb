@@ -5,7 +5,7 @@ require_relative "../exactly_once"
 module Pelton
   module Consuming
     # Creates the transactions of an executor: at once if its topic is `transactional`, otherwise when they are used
-    # first. Callable from every thread.
+    # first. Any thread may use them; the executor's job opens and closes.
     class OwnTransactions
       # Guards the creation, which is rare.
       CREATION = Mutex.new
@@ -27,7 +27,24 @@ module Pelton
       #: () -> ExactlyOnce
       def use = @created || CREATION.synchronize { @created ||= create }
 
+      # The consumer is built; see ExactlyOnce#open. Only if the topic is `transactional`.
+      #: (Job) -> void
+      def open(job)
+        aside(job, back: true) { @created.open } if @topic.transactional
+      end
+
+      # The consumer's end is over.
+      #: (Job) -> void
+      def close(job)
+        aside(job) { @created.close } if @topic.transactional
+      end
+
       private
+
+      # For calls that wait for Kafka. A forced stop ends them at once.
+      def aside(job, back: false, &block)
+        @coordinator.aside(job, back: back) { Thread.handle_interrupt(Object => :immediate, &block) }
+      end
 
       # A job that runs meanwhile gets them, too: also a transaction of a thread that the job started belongs to it.
       def create

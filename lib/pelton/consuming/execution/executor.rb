@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "forwardable"
 require_relative "../../background/scope"
 require_relative "../../runtime/clock"
 require_relative "../../errors"
@@ -8,18 +9,24 @@ require_relative "../exactly_once/own_transactions"
 require_relative "../failures/forwarding"
 require_relative "around"
 require_relative "consumer_context"
+require_relative "consumer_instance"
 require_relative "instrument"
 require_relative "settlement"
 
 module Pelton
   module Consuming
-    # Runs the jobs of a partition one at a time, with one consumer object. A partition has one executor, or as many as
-    # its topic's `concurrency` says. The consumer sees a ConsumerContext of it; Settlement decides how a job ends.
+    # Runs the jobs of a partition one at a time, with one consumer object (ConsumerInstance), which sees a
+    # ConsumerContext. A partition has one executor, or as many as its topic's `concurrency` says. Settlement decides
+    # how a job ends.
     class Executor
+      extend Forwardable
+
+      def_delegators :@instance, :consumer, :next_attempt
+
       # The job in the queue or on a worker; written under the coordinator's lock.
       attr_accessor :job
-      # The threads that the consumer's code starts. The consumer; nil: it is not built yet, or its end is over.
-      attr_reader :scope, :consumer
+      # The threads that the consumer's code starts.
+      attr_reader :scope
       # When a worker got the job, and when the present call of the user's code began (monotonic seconds); nil: no job,
       # no call. For `process` the present call is that of one message.
       attr_reader :since, :called
@@ -43,17 +50,12 @@ module Pelton
         @bus = bus
         name = "#{topic.name}/#{coordinator.partition}"
         @scope = Background::Scope.new(name, coordinator.facts, bus: bus, timeout: background_timeout)
-        @context = ConsumerContext.new(self, coordinator, topic, bus)
+        @instance = ConsumerInstance.new(topic, ConsumerContext.new(self, coordinator, topic, bus))
         @settlement = Settlement.new(self, coordinator, flow, bus)
         @instrument = Instrument.new(bus)
         @job = @since = @called = @running = @wake_at = nil
         # Is a tick due when the job ends?
         @tick = false
-        # The user's object, used by the running job only. nil before :assigned built it, and after its end.
-        @consumer = nil
-        # Does its class define `around`? Does it define `process`?
-        @around = @process = false
-        @attempts_to_build = 0
         @transactions = OwnTransactions.new(self, coordinator, topic)
       end
 
@@ -91,26 +93,21 @@ module Pelton
 
       # Does its consumer take messages one by one?
       #: () -> bool
-      def process? = @process
+      def process? = @instance.process
 
       # Is there a consumer whose end is not over?
       #: () -> bool
-      def alive? = !@consumer.nil?
+      def alive? = !@instance.consumer.nil?
 
       # Ends its consumer without a job, if there is nothing to do: no hook, `around`, background thread or producer of
       # its own.
       #: (Symbol) -> bool
       def end_at_once(hook)
-        return false unless @consumer.singleton_class.instance_method(hook).owner == Consumer
-        return false if @around || @topic.transactional || !@scope.close_empty
+        return false if @topic.transactional || !@instance.without?(hook) || !@scope.close_empty
 
-        @consumer = nil
+        @instance.clear
         true
       end
-
-      # Counts an attempt to build the consumer.
-      #: () -> Integer
-      def next_build = @attempts_to_build += 1
 
       #: (Float) -> void
       def wait_until(time) = @wake_at = time
@@ -119,7 +116,7 @@ module Pelton
       #: (Float, ?tick: bool) -> void
       def wake(now, tick: false)
         @wake_at = nil if @wake_at && @wake_at <= now
-        @tick = true if tick && @consumer
+        @tick = true if tick && alive?
       end
 
       #: () -> bool
@@ -128,7 +125,7 @@ module Pelton
       # The job is over.
       #: () -> void
       def clear
-        @consumer = nil if @job.last?
+        @instance.clear if @job.last?
         @tick = false if @job.kind == :tick
         @job = @since = nil
       end
@@ -182,8 +179,8 @@ module Pelton
         thread = Thread.current
         @running = [thread, thread.group.list]
         @transactions.created&.reset(*@running)
-        @consumer ||= build_consumer(job)
-        renew(job) if reloaded?(job)
+        @instance.build { @transactions.open(job) } unless @instance.consumer
+        renew if reloaded?(job)
         case job.kind
         when :sort then job.sort
         when :consume
@@ -191,12 +188,12 @@ module Pelton
 
           measured(job) do
             check_key(job)
-            next process_each(job) if @process
+            next process_each(job) if @instance.process
 
             job.given = job.messages.size
-            call(:consume) { @consumer.consume }
+            call(:consume) { @instance.consumer.consume }
           end
-        else measured(job) { call(job.kind) { @consumer.public_send(job.kind) } }
+        else measured(job) { call(job.kind) { @instance.consumer.public_send(job.kind) } }
         end
       end
 
@@ -208,37 +205,18 @@ module Pelton
       end
 
       # Did layer 2 reload code? The last job is for the old object, which has its state.
-      def reloaded?(job) = @around_job && !job.last? && !@consumer.instance_of?(@topic.consumer_class)
+      def reloaded?(job) = @around_job && !job.last? && @instance.outdated?
 
-      # An object of the new class takes over, once its `assigned` returned.
-      def renew(job)
-        old = @consumer
+      def renew
         @scope.clear
-        @consumer = build_consumer(job)
-        call(:assigned) { @consumer.assigned }
-        renewed = true
-      ensure
-        @consumer = known(old) unless renewed
-      end
-
-      def build_consumer(job)
-        consumer = known(@topic.consumer_class.build(@context))
-        wait_aside(job, back: true) { @transactions.created.open } if @topic.transactional && @consumer.nil?
-        consumer
-      end
-
-      # Remembers what the consumer's class defines.
-      def known(consumer)
-        @around = consumer.class.around?
-        @process = consumer.class.process?
-        consumer
+        @instance.renew { call(:assigned) { @instance.consumer.assigned } }
       end
 
       # Layer 5. false: there is nothing to call the consumer for now.
       def select_messages(job)
         return !(job.paused = true) if job.closing && @coordinator.too_late?(job)
 
-        job.begin(@flow.selects ? @flow.start(job.messages, one_by_one: @process) : nil, @bus)
+        job.begin(@flow.selects ? @flow.start(job.messages, one_by_one: @instance.process) : nil, @bus)
         @coordinator.dropped(job) if job.start&.dropped&.any?
         !job.wait && job.messages.size.positive?
       end
@@ -251,7 +229,7 @@ module Pelton
         job.backlog.check_key(job.slice)
         checked = true
       ensure
-        @flow.give_back(job.messages) unless checked || @process
+        @flow.give_back(job.messages) unless checked || @instance.process
       end
 
       def process_each(job)
@@ -262,7 +240,7 @@ module Pelton
           job.current = message
           given += 1
           @called = Clock.now
-          call(:process) { @consumer.process(message) }
+          call(:process) { @instance.consumer.process(message) }
         end
       ensure
         job.given = given
@@ -274,19 +252,17 @@ module Pelton
           return @job.traced(tracer, attempt) { call(action, nil, &method) }
         end
 
-        @around ? Around.call("#{@consumer.class}#around", action, @consumer, :around, action, &method) : yield
+        return yield unless @instance.around
+
+        consumer = @instance.consumer
+        Around.call("#{consumer.class}#around", action, consumer, :around, action, &method)
       end
 
       # The consumer's threads and its own producer end, whatever the layers of its last job do.
       def finish(job)
         @scope.close { enter(job) }
       ensure
-        wait_aside(job) { @transactions.created.close } if @topic.transactional
-      end
-
-      # For calls that wait for Kafka. A forced stop ends them at once.
-      def wait_aside(job, back: false, &block)
-        @coordinator.aside(job, back: back) { Thread.handle_interrupt(Object => :immediate, &block) }
+        @transactions.close(job)
       end
 
       # In a retry topic: the attempts in the topics before. (A job of a retry topic has one message.)

@@ -28,17 +28,20 @@ module Pelton
     # → over. When the last executor is over, the coordinator has ended.
     #
     # Its parts, all guarded by its lock: CurrentBacklog (messages), PartitionJobs (jobs), OutcomeEffects (results),
-    # Progress (the stored offset), PartitionState (pause, ticks, stop), NextWakeUp, OneByOne (`process`) and
-    # PartitionClosing (the end). Seeks has a lock of its own.
+    # Progress (the stored offset), PartitionState (pause, ticks, stop), NextWakeUp, OneByOne (`process`),
+    # PartitionClosing (the end) and PartitionReport. Seeks has a lock of its own.
     class Coordinator
       extend Forwardable
 
       def_delegators :@current, :mark, :mark!, :left_behind?, :leave, :bounded, :go_back, :store_marks, :store_metadata
+      def_delegators :@report, :snapshot, :unfinished_work
+      def_delegator :@report, :lines, :report
+      def_delegators :@state, :paused?, :stopped
+      def_delegators :@jobs, :aside
+      def_delegator :@progress, :committed_metadata, :offset_metadata
 
-      def_delegators :@topic, :long_call
-
-      attr_reader :topic_name, :partition, :generation, :facts, :subscription, :owner, :ended, :seeks, :executors,
-                  :one_by_one
+      attr_reader :topic_name, :partition, :generation, :facts, :subscription, :owner, :held, :ended, :seeks,
+                  :executors, :one_by_one
 
       # owner: the listener (retry_at, ended, critical, failed, producer). held: the partition's last coordinator still
       # runs a job, so this one waits for `unhold`. generation: see App#generations. executor: options of its executors.
@@ -144,27 +147,9 @@ module Pelton
       #: () -> Hash[Symbol, untyped]?
       def take_repeats = @lock.synchronize { @closing.take_repeats }
 
-      # The offset at which the partition stopped after a failure; nil: it did not.
-      #: () -> Integer?
-      def stopped = @state.stopped
-
       # Hooks that consumers did not get, or that did not return: [:shutdown, …]
       #: () -> Array[Symbol]
       def due = @lock.synchronize { @executors.select(&:alive?).map { @closing.hook || :shutdown } }
-
-      # Work that is lost if the process ends now, one String per job. For the report of a forced stop.
-      #: () -> Array[String]
-      def unfinished_work
-        @lock.synchronize { @executors.filter_map { |executor| PartitionReport.work(self, executor) } }
-      end
-
-      # What it does or waits for: see PartitionReport.
-      #: () -> Array[String]
-      def report = @lock.synchronize { PartitionReport.lines(self, @state, @current.backlog, held: @held) }
-
-      # See PartitionReport.
-      #: () -> [Symbol, Array[PartitionReport::Running]]
-      def snapshot = @lock.synchronize { PartitionReport.snapshot(self, @state, @current.backlog, held: @held) }
 
       # Threads that the consumers left behind, asked once when all have ended: see Background::Scope#leaked_threads.
       #: () -> Hash[Thread, Hash[Symbol, untyped]]
@@ -187,10 +172,6 @@ module Pelton
       # The flow dropped some of the messages of a job that begins. They do not count as repeated.
       #: (Job) -> void
       def dropped(job) = @lock.synchronize { job.backlog.dropped(job.slice, job.done.last_offset, job.messages) }
-
-      # See JobsQueue#aside.
-      #: (Job, ?back: bool, ?later: untyped) { () -> untyped } -> untyped
-      def aside(job, back: false, later: nil, &block) = @jobs.aside(job, back: back, later: later, &block)
 
       # Has the end begun?
       #: () -> bool
@@ -234,12 +215,6 @@ module Pelton
       #: () -> bool
       def revoked? = gone? || @closing.hook == :revoked
 
-      #: () -> bool
-      def paused? = @state.paused?
-
-      #: () -> String?
-      def offset_metadata = @progress.committed_metadata
-
       #: () { (Progress, bool sought) -> untyped } -> untyped
       def progress = @lock.synchronize { yield @progress, @partition_jobs.left_by_seek?(@current.backlog) }
 
@@ -259,6 +234,7 @@ module Pelton
                                       @partition_jobs) { schedule }
         @closing = PartitionClosing.new(@state, @progress, @partition_jobs)
         @next_wake_up = NextWakeUp.new(self, @owner, @state, @executors, @closing)
+        @report = PartitionReport.new(self, topic, @lock, @state, @current)
         @one_by_one = OneByOne.new(self, topic, @lock, @state, @progress, @closing)
       end
 

@@ -83,7 +83,7 @@ module Pelton
       def held_back?(backlog) = !@state.paused_until.nil? || left_by_seek?(backlog)
 
       def assign_job(executor, backlog, held)
-        if !executor.alive? then push(executor, :assigned, attempt: executor.next_build)
+        if !executor.alive? then push(executor, :assigned, attempt: executor.next_attempt)
         elsif executor.tick_due? then push(executor, :tick)
         elsif @state.stopped then nil
         elsif !held && (tracker = backlog.unsorted) then push(executor, :sort, backlog: backlog, tracker: tracker)

@@ -4,62 +4,66 @@ require_relative "../../runtime/clock"
 
 module Pelton
   module Consuming
-    # Says what a partition does, or what it waits for. Has no state; the coordinator's lock is held.
-    module PartitionReport
+    # Says what a partition does, or what it waits for. Its public methods take the coordinator's lock.
+    class PartitionReport
       # A job on a worker.
       #   seconds   since it began; call: since the present call of the user's code began, or nil
       #   messages  how many it has; nil: it is a hook
       #   offset    of the message that `process` has, or the first that `consume` has not finished; nil: there is none
       Running = Struct.new(:kind, :seconds, :call, :messages, :offset)
 
-      module_function
+      #: (Coordinator, Routing::Topic, Lock, PartitionState, CurrentBacklog) -> void
+      def initialize(coordinator, topic, lock, state, current)
+        @coordinator = coordinator
+        @name = "#{coordinator.topic_name}/#{coordinator.partition}"
+        @executors = coordinator.executors
+        @long_call = topic.long_call
+        @lock = lock
+        @state = state
+        @current = current
+      end
 
       # One line per job that runs or waits for a worker; without such a job, one line with the reason. A call that runs
       # for `long_call` or longer is marked.
       #   ["orders/0: process runs for 1.2 s at offset 42, 3 of 100 messages not finished (pelton.worker#2)",
       #    "orders/0: long call: process runs for 312.4 s at offset 45, 5 of 100 messages not finished (…)"]
-      #: (Coordinator, PartitionState, Backlog | KeyedBacklog, held: bool) -> Array[String]
-      def lines(coordinator, state, backlog, held:)
-        busy = coordinator.executors.select(&:job)
-        return busy.map { |executor| job(coordinator, executor) } unless busy.empty?
-
-        condition = condition(coordinator, state, backlog, held: held)
-        ["#{name(coordinator)}: #{reason(condition, coordinator, state, backlog)}"]
+      #: () -> Array[String]
+      def lines
+        @lock.synchronize do
+          busy = @executors.select(&:job)
+          busy.empty? ? ["#{@name}: #{reason(condition)}"] : busy.map { |executor| job(executor) }
+        end
       end
 
-      # In one word: :running (a job runs), :queued (a job waits for a worker), or why there is no job: :held, :ending,
-      # :paused, :stopped, :unbuilt, :failing (waits after a failure), :delayed, :idle or :ready.
-      #: (Coordinator, PartitionState, Backlog | KeyedBacklog, held: bool) -> Symbol
-      def condition(coordinator, state, backlog, held:)
-        busy = coordinator.executors.select(&:job)
+      # The condition in one word, and the jobs on workers. The condition is :running (a job runs), :queued (a job waits
+      # for a worker), or why there is no job: :held, :ending, :paused, :stopped, :unbuilt, :failing (waits after a
+      # failure), :delayed, :idle or :ready.
+      #: () -> [Symbol, Array[Running]]
+      def snapshot
+        @lock.synchronize do
+          jobs = @executors.select { |executor| executor.job && executor.since }
+          [condition, jobs.map { |executor| running(executor) }]
+        end
+      end
+
+      # Work that is lost if the process ends now, one String per job: "orders/0: consume runs for 1.2 s, 3 of 100
+      # messages not finished from offset 42 on". For the report of a forced stop.
+      #: () -> Array[String]
+      def unfinished_work
+        @lock.synchronize { @executors.filter_map { |executor| doing(executor)&.then { |text| "#{@name}: #{text}" } } }
+      end
+
+      private
+
+      def condition
+        busy = @executors.select(&:job)
         return busy.any?(&:since) ? :running : :queued unless busy.empty?
-        return :held if held
-        return :ending if coordinator.ending?
-        return :paused if state.paused?
-        return :stopped if state.stopped
+        return :held if @coordinator.held
+        return :ending if @coordinator.ending?
+        return :paused if @state.paused?
+        return :stopped if @state.stopped
 
-        coordinator.executors.any?(&:wake_at) ? :unbuilt : waiting(backlog)
-      end
-
-      # The condition, and the jobs on workers.
-      #: (Coordinator, PartitionState, Backlog | KeyedBacklog, held: bool) -> [Symbol, Array[Running]]
-      def snapshot(coordinator, state, backlog, held:)
-        jobs = coordinator.executors.select { |executor| executor.job && executor.since }
-        [condition(coordinator, state, backlog, held: held), jobs.map { |executor| running(executor) }]
-      end
-
-      # What is lost if the process ends now: "orders/0: consume runs for 1.2 s, 3 of 100 messages not finished from
-      # offset 42 on". nil: nothing.
-      #: (Coordinator, Executor) -> String?
-      def work(coordinator, executor)
-        text = doing(executor)
-        text && "#{name(coordinator)}: #{text}"
-      end
-
-      def job(coordinator, executor)
-        thread = executor.running&.first
-        "#{name(coordinator)}: #{"long call: " if long?(coordinator, executor)}" \
-          "#{doing(executor) || "its consumer is built"}#{" (#{thread.name})" if thread}"
+        @executors.any?(&:wake_at) ? :unbuilt : waiting(@current.backlog)
       end
 
       # nil: nothing that would be lost.
@@ -75,10 +79,15 @@ module Pelton
         "#{one_by_one ? :process : job.kind} #{time}#{rest}#{from}"
       end
 
-      def long?(coordinator, executor)
-        limit = coordinator.long_call
+      def job(executor)
+        thread = executor.running&.first
+        "#{@name}: #{"long call: " if long?(executor)}#{doing(executor) || "its consumer is built"}" \
+          "#{" (#{thread.name})" if thread}"
+      end
+
+      def long?(executor)
         seconds = executor.busy&.last
-        !limit.nil? && !seconds.nil? && seconds >= limit
+        !@long_call.nil? && !seconds.nil? && seconds >= @long_call
       end
 
       def runs(executor, offset)
@@ -94,16 +103,15 @@ module Pelton
       end
 
       def offset(job) = job.slice && (job.current&.offset || job.backlog.position(job.slice))
-      def name(coordinator) = "#{coordinator.topic_name}/#{coordinator.partition}"
 
-      def reason(condition, coordinator, state, backlog)
+      def reason(condition)
+        backlog = @current.backlog
         case condition
         when :held then "waits for its earlier job in this process"
         when :ending then "ends"
-        when :paused then paused(state.paused_until)
-        when :stopped then "stopped at offset #{state.stopped} after a failure"
-        when :unbuilt
-          "its consumer could not be built, next attempt#{time(coordinator.executors.filter_map(&:wake_at).min)}"
+        when :paused then paused(@state.paused_until)
+        when :stopped then "stopped at offset #{@state.stopped} after a failure"
+        when :unbuilt then "its consumer could not be built, next attempt#{time(@executors.filter_map(&:wake_at).min)}"
         when :failing then "goes on#{time(backlog.wake_at)}, after a failure"
         when :delayed then "goes on#{time(backlog.wake_at)}, after a delay or a throttle"
         when :idle then "waits for messages"
@@ -119,7 +127,6 @@ module Pelton
 
       def paused(at) = at == Float::INFINITY ? "paused until it is resumed" : "paused, goes on#{time(at)}"
       def time(at) = format(" in %.1f s", [at - Clock.now, 0].max)
-      private_class_method :job, :doing, :long?, :runs, :running, :offset, :name, :waiting, :reason, :paused, :time
     end
   end
 end

@@ -1,0 +1,76 @@
+# frozen_string_literal: true
+
+require_relative "../../runtime/clock"
+
+module Pelton
+  module Consuming
+    # What a listener does at times, besides reading: it stores what running jobs have finished, runs the checks of the
+    # resource monitor, and, for a group with fixed partitions, asks Kafka once whether they exist. Only the listener's
+    # thread uses it, when the timers :marks, :monitor and :check are due.
+    class RegularWork
+      # Seconds between two times at which it stores what running jobs have finished.
+      STORE_EVERY = 1.0
+      # Seconds that one check of a topic's partition count may take.
+      CHECK = 5
+      private_constant :STORE_EVERY, :CHECK
+
+      # monitor: nil: another listener runs its checks.
+      #: (Routing::Group, Subscription, timers: Timers, rebalance: Rebalance, closing: ListenerClosing,
+      #:  monitor: ResourceMonitor?) -> void
+      def initialize(group, subscription, timers:, rebalance:, closing:, monitor:)
+        @group = group
+        @subscription = subscription
+        @timers = timers
+        @rebalance = rebalance
+        @closing = closing
+        @monitor = monitor
+        # ["orders", …]: topics whose partition count is not checked yet.
+        @unchecked = []
+      end
+
+      #: () -> void
+      def start
+        @timers.set(:monitor, Clock.now + @monitor.tick) if @monitor
+        @timers.set(:marks, Clock.now + STORE_EVERY)
+      end
+
+      # Asks Kafka, from the next turn on, whether the fixed partitions of the group exist.
+      #: () -> void
+      def check_partition_counts
+        @unchecked = @group.topics.keys
+        @timers.set(:check, Clock.now)
+      end
+
+      # A timer is due.
+      #: (Symbol) -> void
+      def run(timer)
+        case timer
+        when :marks then store_marks
+        when :monitor then monitor
+        when :check then check
+        end
+      end
+
+      private
+
+      def store_marks
+        @timers.set(:marks, Clock.now + STORE_EVERY)
+        @rebalance.coordinators.each(&:store_marks)
+      end
+
+      def monitor
+        @timers.set(:monitor, Clock.now + @monitor.tick)
+        @monitor.check
+      end
+
+      # One topic. Each call may wait, so a stop is handled between two of them.
+      def check
+        topic = @unchecked.shift
+        return if topic.nil? || @closing.stop_at
+
+        @timers.set(:check, Clock.now)
+        @group.check_partition_count(topic, @subscription.partition_count(topic, CHECK))
+      end
+    end
+  end
+end
