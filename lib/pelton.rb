@@ -2,7 +2,7 @@
 
 require_relative "pelton/version"
 require_relative "pelton/app"
-require_relative "pelton/native"
+require_relative "pelton/runtime/native"
 
 # Kafka for Ruby at native speed. These are the methods of the default app; Pelton::App says more about each, and what
 # they raise. Any thread may call them.

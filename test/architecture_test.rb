@@ -13,13 +13,12 @@ class ArchitectureTest < Minitest::Test
   # Which file lives on which floor, below lib/pelton. A file uses its own floor and lower ones. The face
   # (lib/pelton.rb) stands above R4; the edges (R5) may use it, and only the user requires them, so they stand on top.
   FLOORS = {
-    "R1" => %w[version native errors errors/* settings/* config events events/* runtime/* logging/* background
-               background/* decoding/* message messages batch delivery origin avro avro/* registry registry/* msk_iam
-               msk_iam/*],
+    "R1" => %w[version errors errors/* settings/* config events events/* runtime/* logging/* background background/*
+               decoding/* message message/* batch delivery avro avro/* registry registry/* msk_iam msk_iam/*],
     "R2" => %w[producer producer/* producer_pool poller subscription subscription/* iterator iterator/* admin admin/*
                embedded_cluster dead_letters dead_letters/* schedule schedule/*],
     "R3" => %w[consumer routing/* consuming/**/* ractor_pool decoding/parallel/* topics topics/*],
-    "R4" => %w[app app/* liveness server/* reports reports/* cli/**/* outbox outbox/* inbox inbox/* offsets/*
+    "R4" => %w[app app/* server/* reports/* cli/**/* outbox outbox/* inbox inbox/* offsets/*
                web web/**/*],
     "face" => %w[../pelton],
     "R5" => %w[tracing tracing/*
@@ -43,7 +42,7 @@ class ArchitectureTest < Minitest::Test
   # Where threads are parked until they are woken.
   PARKING = %w[ext/core/src/wait.rs ext/pelton/src/gvl.rs].freeze
   # Waits for several sockets at once.
-  SOCKETS = %w[lib/pelton/liveness.rb lib/pelton/server/process_metrics.rb].freeze
+  SOCKETS = %w[lib/pelton/server/liveness.rb lib/pelton/server/process_metrics.rb].freeze
   # What runs code while others wait for it, and the locks of the standard library.
   ONCE = "get_or_init|get_or_try_init|call_once|call_once_force|LazyLock|LazyCell|Lazy|OnceCell|Once"
   LOCKS = "Mutex|RwLock|ReentrantLock"
@@ -81,6 +80,16 @@ class ArchitectureTest < Minitest::Test
     paths = LIBRARY.keys.map { |path| path.sub("lib/", "../").sub("../pelton/", "").delete_suffix(".rb") }
     ghosts = FLOORS.values.flatten.reject { |pattern| paths.any? { |path| fits?(pattern, path) } }
     assert_none ghosts.map { |pattern| "FLOORS: no file fits #{pattern}" }
+  end
+
+  # By the name of its class, or because users load the file by name.
+  def test_the_top_level_holds_what_users_type
+    public_names = read("PROJECT_RULES.md")[/^## What is public\n(.*?)^## /m, 1]
+    files = self.class.glob("lib/pelton/*.rb").map { |path| File.basename(path, ".rb") } - %w[errors version]
+    hidden = files.reject do |file|
+      public_names.match?(%r{`(?:pelton/#{file}|#{file.split("_").map(&:capitalize).join})`})
+    end
+    assert_none hidden.map { |file| "lib/pelton/#{file}.rb: no user types it, so it belongs into a folder" }
   end
 
   def test_a_file_requires_its_own_floor_or_a_lower_one

@@ -18,7 +18,7 @@ module Pelton
   autoload :Admin, File.expand_path("admin", __dir__)
   autoload :Background, File.expand_path("background", __dir__)
   autoload :Iterator, File.expand_path("iterator", __dir__)
-  autoload :Liveness, File.expand_path("liveness", __dir__)
+  autoload :Liveness, File.expand_path("server/liveness", __dir__)
   autoload :MissingTopics, File.expand_path("server/missing_topics", __dir__)
   autoload :ProducerPool, File.expand_path("producer_pool", __dir__)
   autoload :Server, File.expand_path("server/server", __dir__)

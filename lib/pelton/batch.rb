@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "messages"
+require_relative "message/messages"
 
 module Pelton
   # Messages of one partition that Kafka delivered together, in native memory. Subscription#poll returns it, and

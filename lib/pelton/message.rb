@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "origin"
+require_relative "message/origin"
 
 module Pelton
   # One message, read-only, in native memory. Any thread may read it. The native extension adds

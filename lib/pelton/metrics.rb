@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../pelton"
-require_relative "native"
+require_relative "runtime/native"
 require_relative "metrics/event_counts"
 require_relative "metrics/families"
 

@@ -2,7 +2,7 @@
 
 require "test_helper"
 require "support/embedded_app"
-require "pelton/reports"
+require "pelton/reports/reports"
 
 # Reports of processes on the embedded cluster: written by two apps, read by a third. And commands to them. (The real
 # broker's twins: test/integration/reports.rb and commands.rb.)

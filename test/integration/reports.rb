@@ -3,7 +3,7 @@
 # once: reports are the same on every Ruby
 
 require "support/scenario"
-require "pelton/reports"
+require "pelton/reports/reports"
 
 # Server processes report to a topic that is created with a week of retention. A process that stops says so, one that is
 # killed falls silent.

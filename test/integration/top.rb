@@ -5,7 +5,7 @@
 require "shellwords"
 require "support/scenario"
 require "support/ssh_server"
-require "pelton/reports"
+require "pelton/reports/reports"
 
 # `pelton top` in a real terminal (tmux): two server processes, a running job, an error, a resized window, q, and
 # Ctrl-Z. The same over SSH. And one frame as text and JSON.

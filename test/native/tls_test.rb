@@ -18,7 +18,7 @@ class NativeTlsTest < Minitest::Test
   # Reconnects all the time, so that each exit comes in the middle of handshakes.
   EXITS = <<~'RUBY'
     require "pelton"
-    require "pelton/native"
+    require "pelton/runtime/native"
     native = Pelton::Native
     options = { "bootstrap.servers" => "127.0.0.1:#{ARGV[0]}", "security.protocol" => "ssl", "log_level" => "0",
                 "enable.ssl.certificate.verification" => "false", "reconnect.backoff.ms" => "1",
@@ -40,7 +40,7 @@ class NativeTlsTest < Minitest::Test
   # Prints what became of the first connection to the port.
   CONNECTS = <<~'RUBY'
     require "pelton"
-    require "pelton/native"
+    require "pelton/runtime/native"
     native = Pelton::Native
     options = { "bootstrap.servers" => "localhost:#{ARGV[0]}", "security.protocol" => "ssl", "log_level" => "6",
                 "broker.address.family" => "v4" }

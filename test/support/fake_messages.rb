@@ -7,7 +7,9 @@ require "pelton/decoding/json"
 module Fakes
   # The Ruby parts of Pelton::Message and Pelton::Batch, loaded a second time below this module: the extension takes the
   # allocators of the real classes away.
-  %w[message messages batch].each { |file| load(File.expand_path("../../lib/pelton/#{file}.rb", __dir__), self) }
+  %w[message message/messages batch].each do |file|
+    load(File.expand_path("../../lib/pelton/#{file}.rb", __dir__), self)
+  end
 
   # A message of the fake log.
   class Message < Fakes::Pelton::Message

@@ -2,7 +2,7 @@
 
 require "json"
 require_relative "guard"
-require "pelton/native"
+require "pelton/runtime/native"
 require_relative "forked_child"
 
 # For test/native: one embedded cluster per process, and native clients that are closed after their test.

@@ -2,7 +2,7 @@
 
 # The beginning of each program of NativeKit#in_process.
 require "json"
-require "pelton/native"
+require "pelton/runtime/native"
 
 N = Pelton::Native
 CLUSTER = N::EmbeddedCluster.new(1)

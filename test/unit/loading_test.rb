@@ -8,7 +8,7 @@ class LoadingTest < Minitest::Test
   LIB = File.expand_path("../../lib", __dir__)
   # {"Pelton::" => file}
   LATER = { "Admin" => "admin", "Avro" => "avro", "Background" => "background", "DeadLetters" => "dead_letters",
-            "EmbeddedCluster" => "embedded_cluster", "Iterator" => "iterator", "Liveness" => "liveness",
+            "EmbeddedCluster" => "embedded_cluster", "Iterator" => "iterator", "Liveness" => "server/liveness",
             "MissingTopics" => "server/missing_topics", "MskIam" => "msk_iam",
             "Parallel" => "decoding/parallel/parallel", "ProducerPool" => "producer_pool",
             "RactorPool" => "ractor_pool", "Registry" => "registry", "Server" => "server/server",

@@ -2,7 +2,7 @@
 
 require_relative "../test_helper"
 require "support/server_kit"
-require "pelton/reports"
+require "pelton/reports/reports"
 require "pelton/reports/process_state"
 require "pelton/reports/service"
 

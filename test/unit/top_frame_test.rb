@@ -3,7 +3,7 @@
 require_relative "../test_helper"
 require "pelton"
 require "pelton/cli/top/frame"
-require "pelton/reports"
+require "pelton/reports/reports"
 
 # What `pelton top` shows. (In a real terminal: test/integration/top.rb.)
 class TopFrameTest < Minitest::Test

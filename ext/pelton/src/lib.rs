@@ -1,6 +1,6 @@
 //! Pelton's extension: pelton-core with a Ruby face. Each Ruby class has a file here, which converts arguments and
 //! results. `gvl` waits, and `value` makes Ruby objects. pelton-core decides what to ask Kafka, and when.
-//! lib/pelton/native.rb loads the extension after the Ruby parts of the classes that it fills.
+//! lib/pelton/runtime/native.rb loads the extension after the Ruby parts of the classes that it fills.
 
 #![deny(unsafe_code)]
 #![warn(clippy::too_many_lines)] // more than 40: clippy.toml

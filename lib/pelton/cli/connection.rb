@@ -139,7 +139,7 @@ module Pelton
 
       # librdkafka says which name or value it does not know.
       def check(options)
-        require_relative "../native"
+        require_relative "../runtime/native"
         Native.check_options(Settings::KafkaOptions.of(options))
       end
 

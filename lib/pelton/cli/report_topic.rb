@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "../reports"
+require_relative "../reports/reports"
 
 module Pelton
   class CLI

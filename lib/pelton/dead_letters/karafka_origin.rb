@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "../origin"
+require_relative "../message/origin"
 
 module Pelton
   class DeadLetters

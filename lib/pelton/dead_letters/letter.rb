@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "zlib"
-require_relative "../origin"
+require_relative "../message/origin"
 require_relative "karafka_origin"
 
 module Pelton

@@ -2,7 +2,7 @@
 
 require "timeout"
 require_relative "../errors"
-require_relative "../native"
+require_relative "../runtime/native"
 
 module Pelton
   class Routing

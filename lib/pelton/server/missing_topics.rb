@@ -3,7 +3,7 @@
 require_relative "../admin"
 require_relative "../embedded_cluster"
 require_relative "../errors"
-require_relative "../native"
+require_relative "../runtime/native"
 require_relative "../topics/cluster_state"
 
 module Pelton

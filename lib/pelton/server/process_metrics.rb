@@ -3,7 +3,7 @@
 require "io/wait"
 require "socket"
 require_relative "../errors"
-require_relative "../liveness"
+require_relative "liveness"
 require_relative "../runtime/clock"
 require_relative "../runtime/threads"
 require_relative "process_series"

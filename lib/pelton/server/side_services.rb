@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "../liveness"
+require_relative "liveness"
 require_relative "stranded_retries"
 
 module Pelton

@@ -4,7 +4,7 @@ require_relative "../admin"
 require_relative "../runtime/clock"
 require_relative "../errors"
 require_relative "../iterator"
-require_relative "../origin"
+require_relative "../message/origin"
 require_relative "../subscription"
 require_relative "../runtime/threads"
 

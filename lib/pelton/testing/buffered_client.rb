@@ -2,7 +2,7 @@
 
 require_relative "../runtime/clock"
 require_relative "../errors"
-require_relative "../native"
+require_relative "../runtime/native"
 require_relative "delivery"
 require_relative "log"
 

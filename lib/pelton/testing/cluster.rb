@@ -2,7 +2,7 @@
 
 require_relative "../runtime/clock"
 require_relative "../embedded_cluster"
-require_relative "../native"
+require_relative "../runtime/native"
 require_relative "../settings/settings"
 
 module Pelton

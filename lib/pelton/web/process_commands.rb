@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../errors"
-require_relative "../reports"
+require_relative "../reports/reports"
 require_relative "../reports/command"
 require_relative "../reports/summary"
 require_relative "../runtime/clock"

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "../reports"
+require_relative "../reports/reports"
 require_relative "../runtime/clock"
 require_relative "../runtime/threads"
 require_relative "series"

@@ -2,7 +2,7 @@
 
 require_relative "../errors"
 require_relative "../offsets/scan"
-require_relative "../reports"
+require_relative "../reports/reports"
 
 module Pelton
   class Web

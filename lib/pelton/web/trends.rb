@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../background"
-require_relative "../reports"
+require_relative "../reports/reports"
 require_relative "../runtime/clock"
 require_relative "../runtime/threads"
 require_relative "series"

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../../settings/settings"
-require_relative "../../native"
+require_relative "../../runtime/native"
 require_relative "../../subscription"
 require_relative "../../server/process_metrics"
 require_relative "../../server/supervisor"

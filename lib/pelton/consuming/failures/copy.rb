@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../../errors"
-require_relative "../../origin"
+require_relative "../../message/origin"
 
 module Pelton
   module Consuming

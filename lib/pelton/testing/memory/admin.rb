@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../../errors"
-require_relative "../../native"
+require_relative "../../runtime/native"
 
 module Pelton
   module Testing

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "../../native"
+require_relative "../../runtime/native"
 require_relative "../buffered"
 require_relative "admin"
 require_relative "kafka"

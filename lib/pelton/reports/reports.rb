@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-require_relative "reports/report"
-require_relative "runtime/clock"
+require_relative "report"
+require_relative "../runtime/clock"
 
 module Pelton
   # What server processes say of themselves. Each writes a Report to config.report_topic every few seconds, and

@@ -1,23 +1,24 @@
 # frozen_string_literal: true
 
 require "rbconfig"
-require_relative "version"
-require_relative "errors"
-require_relative "decoding/json"
-require_relative "decoding/deserializing"
-require_relative "message"
-require_relative "batch"
-require_relative "delivery"
-require_relative "runtime/fibers"
+require_relative "../version"
+require_relative "../errors"
+require_relative "../decoding/json"
+require_relative "../decoding/deserializing"
+require_relative "../message"
+require_relative "../batch"
+require_relative "../delivery"
+require_relative "fibers"
 
 # Loads the native extension of this Ruby: lib/pelton/<major.minor>/pelton.so. It defines Pelton::Native and
 # Pelton::Delivery, and fills Pelton::Message and Pelton::Batch, whose Ruby parts are loaded above.
 abi = RbConfig::CONFIG.values_at("MAJOR", "MINOR").join(".")
 begin
-  require_relative "#{abi}/pelton"
+  require_relative "../#{abi}/pelton"
 rescue LoadError => e
-  path = File.join(__dir__, abi, "pelton.#{RbConfig::CONFIG["DLEXT"]}")
-  built = Dir.glob(File.join(__dir__, "*.*", "pelton.*")).map { |file| File.basename(File.dirname(file)) }.sort
+  folder = File.dirname(__dir__)
+  path = File.join(folder, abi, "pelton.#{RbConfig::CONFIG["DLEXT"]}")
+  built = Dir.glob(File.join(folder, "*.*", "pelton.*")).map { |file| File.basename(File.dirname(file)) }.sort
   state = if File.exist?(path) then "#{path} cannot be loaded (#{e.message})"
           elsif built.empty? then "it has not been built"
           else "it is built for Ruby #{built.join(", ")} only"

@@ -2,9 +2,9 @@
 
 require "json"
 require "socket"
-require_relative "runtime/clock"
-require_relative "errors"
-require_relative "runtime/threads"
+require_relative "../runtime/clock"
+require_relative "../errors"
+require_relative "../runtime/threads"
 
 module Pelton
   # Answers health checks by HTTP, from the start of a server to the end of its shutdown. config.liveness.port starts

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "runtime/clock"
+require_relative "../runtime/clock"
 
 module Pelton
   # Where a message in a retry topic or in the dead letters was first, and why Pelton copied it. Message#origin reads it
@@ -33,7 +33,7 @@ module Pelton
     BACKTRACE_BYTES = 8_000
     LINE_BYTES = 1_000
     # The beginning of a line of Pelton's own code.
-    OURS = File.join(__dir__, "").freeze
+    OURS = File.join(File.dirname(__dir__), "").freeze
     AS_IT_IS = [Encoding::UTF_8, Encoding::BINARY, Encoding::US_ASCII].freeze
     private_constant :FIELDS, :NUMBERS, :TIMES, :PLACE, :ERROR_BYTES, :BACKTRACE_BYTES, :LINE_BYTES, :OURS, :AS_IT_IS
 
