@@ -6,6 +6,7 @@ mod leaving;
 mod marks;
 mod positions;
 mod rejoining;
+mod seeks;
 mod serving;
 
 use crate::closing::{CALLS_WAIT, Closing};

@@ -1,27 +1,15 @@
-//! Positions of a subscription in its partitions: marks, commits, pauses, seeks, and Kafka's answers about offsets.
+//! Positions of a subscription in its partitions: marks, commits, pauses, and Kafka's answers about offsets.
 
+use super::Subscription;
 use super::marks::Stored;
-use super::{Subscription, SubscriptionEvent};
 use crate::error::{Error, KafkaError, check};
 use crate::lock;
 use crate::partition::Partition;
 use crate::rd::{Client, Entry, PartitionList, Topic, codes};
 use crate::topic_partitions::{TopicPartition, bad_topic, names, offsets, plain};
-use crate::wait::Parker;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
-
-/// Between two tries.
-const PAUSE: Duration = Duration::from_millis(5);
-/// No call takes longer.
-const LONG: Duration = Duration::from_secs(3600);
-/// After an outdated answer librdkafka asks again in this time.
-const ASKED_AGAIN: Duration = Duration::from_millis(500);
-/// A further seek must end this long before that.
-const MARGIN: Duration = Duration::from_millis(100);
-/// The number of answers to wait for if each takes longer than `ASKED_AGAIN`.
-const ANSWERS: u32 = 3;
+use std::time::Duration;
 
 /// A group's committed offset of a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,12 +26,6 @@ pub struct End {
     pub position: Option<i64>,
     /// The offset that its next message will have, according to the last fetch. `None`: there was no fetch.
     pub end: Option<i64>,
-}
-
-/// A seek that was announced.
-pub struct Seek {
-    target: Arc<Partition>,
-    number: u64,
 }
 
 impl Subscription {
@@ -155,100 +137,6 @@ impl Subscription {
         self.steer(partitions, Partition::resume)
     }
 
-    /// Announces a seek in an assigned partition. The last announced seek counts, whichever reaches `seek` first or
-    /// still waits.
-    pub fn announce_seek(&self, topic: &str, partition: i32) -> Result<Seek, Error> {
-        self.check_origin()?;
-        let target = self.assigned(topic, partition)?;
-        Ok(Seek { number: target.announce_seek(), target })
-    }
-
-    /// Moves the position of a partition, after the seek in progress there. Blocks up to `timeout`, and for that seek.
-    /// Messages that were read before and not taken are dropped, and batches that are out become stale.
-    pub fn seek(&self, seek: &Seek, offset: i64, timeout: Duration) -> Result<(), Error> {
-        let Seek { target, number } = seek;
-        let _turn = target.turn_to_seek();
-        if target.last_seek() != *number {
-            return Err(Error::from((codes::OUTDATED, "another seek came after this one".to_owned())));
-        }
-        target.hold();
-        let result = self.seek_started(target, offset, timeout);
-        // One that is late comes still. From the call on, not only from the answer, librdkafka hands out nothing that was
-        // fetched before (`rd_kafka_toppar_version_new_barrier`), so what comes is of the new place.
-        if takes_place(&result) {
-            target.begin(offset);
-            self.mailbox.retain(|event| match event {
-                SubscriptionEvent::Batch(batch) => !batch.is_stale(),
-                SubscriptionEvent::EndOfPartition { topic, partition, .. } => !target.is(topic, *partition),
-                _ => true,
-            });
-        }
-        target.release();
-        result
-    }
-
-    /// While a partition starts, librdkafka may be asking for its first or last offset. If that answer comes after the
-    /// seek, it is outdated: half a second later librdkafka asks again, and goes to the position in the answer. Another
-    /// seek after the first answer prevents this. The first answer has arrived when the leader has answered a later
-    /// request.
-    fn seek_started(&self, target: &Partition, offset: i64, timeout: Duration) -> Result<(), Error> {
-        let client = self.client()?;
-        let list = offsets([(&*target.topic, target.number, offset, -1)])?;
-        let deadline = Instant::now() + timeout.min(LONG);
-        let mut in_time = false; // did the last answer come before librdkafka could ask again?
-        for answers in 0.. {
-            let began = Instant::now();
-            self.seek_fetched(&client, target, &list, deadline)?;
-            let sure = target.has_read() || in_time && began.elapsed() < MARGIN;
-            if sure || answers == ANSWERS || !target.is_open() {
-                break;
-            }
-            self.wait_for_leader(&client, target, deadline)?;
-            in_time = began.elapsed() < ASKED_AGAIN - MARGIN;
-        }
-        Ok(())
-    }
-
-    /// librdkafka refuses to seek in a partition that is not fetched yet (it asks for the committed offset first), and
-    /// does not report when fetching starts. Also, its own pause or resume meanwhile outdates a seek.
-    fn seek_fetched(
-        &self,
-        client: &Client,
-        target: &Partition,
-        list: &PartitionList,
-        deadline: Instant,
-    ) -> Result<(), Error> {
-        let passing = [codes::STATE, codes::PREV_IN_PROGRESS, codes::OUTDATED];
-        loop {
-            let left = left(deadline);
-            let result = client.seek(list, millis(left.max(PAUSE))).map_err(Error::from).and_then(|()| checked(list));
-            if !has_code(&result, &passing) || left.is_zero() || !target.is_open() {
-                return result.map(drop);
-            }
-            self.pause_while_open(target);
-        }
-    }
-
-    /// Waits until the leader has answered a question. A topic that is gone has none.
-    fn wait_for_leader(&self, client: &Client, target: &Partition, deadline: Instant) -> Result<(), Error> {
-        let gone = [codes::UNKNOWN_TOPIC, codes::UNKNOWN_PARTITION, codes::UNKNOWN_TOPIC_OR_PART];
-        loop {
-            match client.watermarks(&target.topic, target.number, millis(left(deadline))) {
-                Err(code) if gone.contains(&code) => return Ok(()),
-                Err(_) if !target.is_open() => return Ok(()),
-                Err(_) if left(deadline).is_zero() => {
-                    return Err(told_of(&target.topic, target.number, codes::TIMED_OUT));
-                }
-                Err(_) => self.pause_while_open(target),
-                Ok(_) => return Ok(()),
-            }
-        }
-    }
-
-    fn pause_while_open(&self, target: &Partition) {
-        self.progress.wait(&Parker::new(), Some(Instant::now() + PAUSE), || !target.is_open());
-    }
-
     /// The offset of the next message that the owner gets of an assigned partition. `None` until the first message or
     /// seek.
     pub fn position(&self, topic: &str, partition: i32) -> Result<Option<i64>, Error> {
@@ -305,7 +193,7 @@ impl Subscription {
         Ok(self.client()?.assignment().map(|list| names(&list)).unwrap_or_default())
     }
 
-    fn assigned(&self, topic: &str, partition: i32) -> Result<Arc<Partition>, Error> {
+    pub(super) fn assigned(&self, topic: &str, partition: i32) -> Result<Arc<Partition>, Error> {
         let guard = lock(&self.live);
         let live = guard.as_ref().ok_or(Error::Closed)?;
         let found = live.partitions.values().find(|one| one.is(topic, partition));
@@ -333,7 +221,7 @@ pub(super) fn unstore(client: &Client, partitions: &[(&str, i32)]) {
 }
 
 /// The rows of a list, or the error of one of them.
-fn checked(list: &PartitionList) -> Result<Vec<Entry>, Error> {
+pub(super) fn checked(list: &PartitionList) -> Result<Vec<Entry>, Error> {
     let entries = list.entries();
     match entries.iter().find(|entry| entry.error != 0) {
         Some(entry) => Err(told_of(&entry.topic, entry.partition, entry.error)),
@@ -341,40 +229,12 @@ fn checked(list: &PartitionList) -> Result<Vec<Entry>, Error> {
     }
 }
 
-/// Whether a seek with this result moves the position, now or later.
-fn takes_place(result: &Result<(), Error>) -> bool {
-    result.is_ok() || has_code(result, &[codes::TIMED_OUT])
-}
-
-fn has_code<T>(result: &Result<T, Error>, wanted: &[i32]) -> bool {
-    matches!(result, Err(Error::Kafka(error)) if wanted.contains(&error.code))
-}
-
-fn told_of(topic: &str, partition: i32, code: i32) -> Error {
+pub(super) fn told_of(topic: &str, partition: i32, code: i32) -> Error {
     let error = KafkaError::new(code);
     let reason = format!("{topic}/{partition}: {}", error.reason);
     Error::Kafka(KafkaError { reason, ..error })
 }
 
-fn left(deadline: Instant) -> Duration {
-    deadline.saturating_duration_since(Instant::now())
-}
-
-fn millis(timeout: Duration) -> i32 {
+pub(super) fn millis(timeout: Duration) -> i32 {
     timeout.as_millis().min(i32::MAX as u128) as i32
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Messages that were read before would come after it.
-    #[test]
-    fn a_seek_that_is_late_takes_place_all_the_same() {
-        assert!(takes_place(&Ok(())));
-        assert!(takes_place(&Err(Error::code(codes::TIMED_OUT))));
-        for code in [codes::STATE, codes::OUTDATED, codes::UNKNOWN_PARTITION, codes::DESTROY] {
-            assert!(!takes_place(&Err(Error::code(code))), "{code}");
-        }
-    }
 }
