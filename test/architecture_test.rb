@@ -82,16 +82,6 @@ class ArchitectureTest < Minitest::Test
     assert_none ghosts.map { |pattern| "FLOORS: no file fits #{pattern}" }
   end
 
-  # By the name of its class, or because users load the file by name.
-  def test_the_top_level_holds_what_users_type
-    public_names = read("PROJECT_RULES.md")[/^## What is public\n(.*?)^## /m, 1]
-    files = self.class.glob("lib/pelton/*.rb").map { |path| File.basename(path, ".rb") } - %w[errors version]
-    hidden = files.reject do |file|
-      public_names.match?(%r{`(?:pelton/#{file}|#{file.split("_").map(&:capitalize).join})`})
-    end
-    assert_none hidden.map { |file| "lib/pelton/#{file}.rb: no user types it, so it belongs into a folder" }
-  end
-
   def test_a_file_requires_its_own_floor_or_a_lower_one
     assert_none(LIBRARY.flat_map do |path, file|
       (file.requires - [UPWARD[path]]).filter_map do |other|

@@ -118,6 +118,16 @@ class DocsTest < Minitest::Test
                  }.keys
   end
 
+  # By the name of its class, or because users load the file by name.
+  def test_the_top_level_of_lib_holds_what_users_type
+    section = read("PROJECT_RULES.md")[/^## What is public\n(.*?)^## /m, 1]
+    files = Dir.glob("*.rb", base: File.join(ROOT, "lib/pelton")).map { |file| File.basename(file, ".rb") }
+    hidden = (files - %w[errors version]).reject do |file|
+      section.match?(%r{`(?:pelton/#{file}|#{file.split("_").map(&:capitalize).join})`})
+    end
+    assert_empty hidden, "no user types it, so it belongs into a folder below lib/pelton:"
+  end
+
   def test_contributing_names_the_rust_that_cargo_needs
     needed = read("Cargo.toml")[/^rust-version = "([\d.]+)"/, 1]
     assert_includes read("CONTRIBUTING.md"), "Rust #{needed} or newer"
