@@ -14,7 +14,7 @@ class GivenUpTest < Minitest::Test
     3.times { work }
     assert_equal 1, coordinator.stopped
     assert_predicate self, :idle?
-    consumer = coordinator.executors.first.instance_variable_get(:@consumer)
+    consumer = coordinator.executors.first.consumer
     wake
     work
     assert_equal [:assigned, [0], [1], :tick], @log, "ticks go on"
@@ -33,7 +33,7 @@ class GivenUpTest < Minitest::Test
     work until idle?
     assert_equal 0, coordinator.stopped
     failing = false
-    consumer = coordinator.executors.first.instance_variable_get(:@consumer)
+    consumer = coordinator.executors.first.consumer
     assert consumer.seek(0)
     coordinator.receive(batch(0, 1, 2))
     work until idle?
@@ -47,7 +47,7 @@ class GivenUpTest < Minitest::Test
     coordinator(retries: 0, concurrency: 2, max_messages: 1).receive(batch(0, 1, 2, 3, 4))
     work until idle?
     assert_equal 1, coordinator.stopped
-    consumer = coordinator.executors.first.instance_variable_get(:@consumer)
+    consumer = coordinator.executors.first.consumer
     @log.clear
     assert consumer.seek(4)
     coordinator.receive(batch(4, 5))
@@ -65,7 +65,7 @@ class GivenUpTest < Minitest::Test
     work until idle?
     failing = false
     @log.clear
-    assert coordinator.executors.first.instance_variable_get(:@consumer).seek(1)
+    assert coordinator.executors.first.consumer.seek(1)
     coordinator.receive(batch(1, 2))
     work until idle?
     assert_includes @log, [1]

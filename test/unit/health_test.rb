@@ -52,8 +52,7 @@ class HealthTest < Minitest::Test
                  server.health_problems
     assert_equal({ "g" => { "orders" => { 0 => 0 } } }, app.stats[:stopped])
     script { nil }
-    consumer = server.instance_variable_get(:@listeners).first.coordinators.first.executors.first
-                     .instance_variable_get(:@consumer)
+    consumer = server.instance_variable_get(:@listeners).first.coordinators.first.executors.first.consumer
     assert consumer.seek(1)
     assert_equal [[1], [2]], Array.new(2) { @log.pop }
     healthy "it goes on"
