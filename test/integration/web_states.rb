@@ -34,87 +34,82 @@ Scenario.run do
     server.close
     web.close
   end
-  look = lambda do |browser, address, path, text = nil|
-    browser.visit("#{address}#{path}")
-    check(browser.text.include?(text), "#{path} says #{text}: #{browser.text}") if text
-    name = "#{path} at #{browser.script("return innerWidth")}"
-    problems.concat(browser.complaints.grep_v(/status of 40[04]/).map { |said| "#{name}: #{said}" })
-    wide = browser.script("return document.documentElement.scrollWidth - innerWidth")
-    problems << "#{name} is #{wide} pixels too wide" if wide.positive?
-    problems.concat(Axe.problems(browser).map { |found| "#{name}: #{found}" })
-  end
-  # On a desk in light, on a phone in dark. The block gets a function that looks at a page.
-  both = lambda do |address, &block|
-    SIZES.each do |size, dark|
-      Browser.open(size: size, dark: dark) do |browser|
-        browser.chromium("Emulation.setDeviceMetricsOverride", width: size[0], height: size[1], deviceScaleFactor: 1,
-                                                               mobile: false)
-        block.call(->(*page) { look.call(browser, address, *page) }, browser)
+  Browser.open do |browser|
+    browser.hold_renewals
+    inspect_page = lambda do |path|
+      name = "#{path} at #{browser.script("return innerWidth")}"
+      problems.concat(browser.complaints.grep_v(/status of 40[04]/).map { |said| "#{name}: #{said}" })
+      wide = browser.script("return document.documentElement.scrollWidth - innerWidth")
+      problems << "#{name} is #{wide} pixels too wide" if wide.positive?
+      problems.concat(Axe.problems(browser).map { |found| "#{name}: #{found}" })
+    end
+    # {"/groups" => "No consumer group yet"}: on a desk in light, then on a phone in dark.
+    look = lambda do |address, pages|
+      pages.each do |path, text|
+        browser.visit("#{address}#{path}")
+        SIZES.each do |size, dark|
+          browser.show(size, dark: dark)
+          check(browser.text.include?(text), "#{path} says #{text}: #{browser.text}")
+          inspect_page.call(path)
+        end
       end
     end
-  end
 
-  # --- an empty cluster, bad input, and Kafka is away ---
-  all = app
-  web = Pelton::Web.new(all, actions: true)
-  serve.call(web) do |address|
-    empty = { "/" => "No consumer group yet", "/groups" => "No consumer group yet",
-              "/topics" => "This cluster has no topics", "/processes" => "No server process has reported",
-              "/jobs" => "The app has no schedule", "/errors" => "No server process has reported",
-              "/messages" => "Choose a topic", "/dead-letters" => "No dead-letter topic", "/search" => "Finds topics",
-              "/settings" => "The settings of the app" }
-    wrong = { "/nothing" => "There is no such page", "/topic?name=%3Cb%3E" => "There is no topic <b>",
-              "/group?id=x" => "There is no group x", "/message" => "A message needs topic",
-              "/messages?topic=x&offset=y" => "expected an Integer", "/search?text=x&in=keys&since=y" => "since",
-              "/search?text=nothing" => "No topic and no group has this", "/dead-letters?topic=x.dead" => "x.dead",
-              "/process?id=x" => "No process with this id", "/job?id=x" => "schedule_topic" }
-    both.call(address) { |page,| { **empty, **wrong }.each { |path, text| page.call(path, text) } }
+    # --- an empty cluster, bad input, and Kafka is away ---
+    all = app
+    web = Pelton::Web.new(all, actions: true)
+    serve.call(web) do |address|
+      empty = { "/" => "No consumer group yet", "/groups" => "No consumer group yet",
+                "/topics" => "This cluster has no topics", "/processes" => "No server process has reported",
+                "/jobs" => "The app has no schedule", "/errors" => "No server process has reported",
+                "/messages" => "Choose a topic", "/dead-letters" => "No dead-letter topic", "/search" => "Finds topics",
+                "/settings" => "The settings of the app" }
+      wrong = { "/nothing" => "There is no such page", "/topic?name=%3Cb%3E" => "There is no topic <b>",
+                "/group?id=x" => "There is no group x", "/message" => "A message needs topic",
+                "/messages?topic=x&offset=y" => "expected an Integer", "/search?text=x&in=keys&since=y" => "since",
+                "/search?text=nothing" => "No topic and no group has this", "/dead-letters?topic=x.dead" => "x.dead",
+                "/process?id=x" => "No process with this id", "/job?id=x" => "schedule_topic" }
+      look.call(address, { **empty, **wrong })
 
-    broker.create_topics("paid" => 1)
-    all.producer.produce_sync(topic: "paid", payload: '{"total":"<b>12 €</b>"}', timeout: 30)
-    Browser.open do |browser|
-      grant = { permissions: %w[clipboardReadWrite], origin: address }
-      browser.chromium("Browser.grantPermissions", **grant)
+      broker.create_topics("paid" => 1)
+      all.producer.produce_sync(topic: "paid", payload: '{"total":"<b>12 €</b>"}', timeout: 30)
+      browser.chromium("Browser.grantPermissions", permissions: %w[clipboardReadWrite], origin: address)
       browser.visit("#{address}/message?topic=paid&partition=0&offset=0")
       browser.click("button[data-copies]")
       equal("Copied", browser.script("return document.querySelector('button[data-copies]').textContent"), "the button")
       copied = browser.script_async("const done = arguments[0]; " \
                                     "navigator.clipboard.readText().then(done, (e) => done(String(e)))")
       equal("{\n  \"total\": \"<b>12 €</b>\"\n}", copied, "the clipboard")
-    end
 
-    broker.stop
-    web.history.look
-    both.call(address) do |page,|
-      page.call("/", "Kafka did not answer")
-      page.call("/topic?name=paid", "Kafka did not answer")
-      page.call("/dead-letters?topic=paid", "(_T")
-      page.call("/messages?topic=paid", "(_T") # _TIMED_OUT or _TRANSPORT
+      broker.stop
+      web.history.look
+      look.call(address, { "/" => "Kafka did not answer", "/topic?name=paid" => "Kafka did not answer",
+                           "/dead-letters?topic=paid" => "(_T", # _TIMED_OUT or _TRANSPORT
+                           "/messages?topic=paid" => "(_T" })
     end
-  end
-  serve.call(Pelton::Web.new(app)) do |address|
-    both.call(address) { |page,| page.call("/groups", "The cluster is not known yet") }
-  end
+    serve.call(Pelton::Web.new(app)) { |address| look.call(address, "/groups" => "The cluster is not known yet") }
 
-  # --- 50 processes with 200 partitions each ---
-  web = LargeCluster.dashboard(hour: 600)
-  paths = ["/", "/groups", "/group?id=group-of-topic-0", "/topics", "/topic?name=topic-0", "/processes",
-           "/process?id=web-1%3A1%3A1", "/errors"]
-  serve.call(web) do |address|
-    Browser.open do |browser|
+    # --- 50 processes with 200 partitions each ---
+    web = LargeCluster.dashboard(hour: 180)
+    paths = ["/", "/groups", "/group?id=group-of-topic-0", "/topics", "/topic?name=topic-0", "/processes",
+             "/process?id=web-1%3A1%3A1", "/errors"]
+    browser.show(SIZES.first.first)
+    serve.call(web) do |address|
       paths.each do |path|
-        look.call(browser, address, path)
+        browser.visit("#{address}#{path}")
+        inspect_page.call(path)
         rows = browser.script("return document.querySelectorAll('tbody tr').length")
         check(rows >= 20, "#{path} has #{rows} rows")
         before = browser.script(PLACES)
         browser.script("window.old = document.querySelector('#live table')")
         LargeCluster.go_on(web)
-        eventually(60, "#{path} renews itself") { browser.script("return !document.contains(window.old)") }
+        browser.renew
+        check(browser.script("return !document.contains(window.old)"), "#{path} renews itself")
         moved = browser.script(PLACES).zip(before).reject { |now, old| now == old }
         problems << "#{path} moves #{moved.first(3)}" if moved.any?
       end
     end
+    web.app.close
   end
-  web.app.close
   equal([], problems, "problems")
 end

@@ -11,6 +11,15 @@ class Browser
   CHROMIUM = "/usr/bin/chromium"
   # Seconds for one command.
   TIME = 60
+  # Keeps the timer that renews a page for `renew`.
+  HOLD = <<~JAVASCRIPT
+    const later = window.setTimeout;
+    window.setTimeout = (work, time, ...rest) => {
+      if (time !== 5000) return later(work, time, ...rest);
+      window.renewal = work;
+      return 0;
+    };
+  JAVASCRIPT
   ARGUMENTS = %w[--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars].freeze
 
   # What is not installed, as text; nil: nothing.
@@ -48,6 +57,18 @@ class Browser
   def complaints = command(:Post, "/se/log", { type: "browser" }).map { |entry| entry.fetch("message") }
   # One of Chromium's own commands.
   def chromium(name, **fields) = command(:Post, "/goog/cdp/execute", { cmd: name, params: fields })
+
+  # Shows the page in this size, and in light or dark, without loading it again. Colors change at once.
+  def show(size, dark: false)
+    chromium("Emulation.setDeviceMetricsOverride", width: size[0], height: size[1], deviceScaleFactor: 1, mobile: false)
+    media = { "prefers-color-scheme" => dark ? "dark" : "light", "prefers-reduced-motion" => "reduce" }
+    chromium("Emulation.setEmulatedMedia", features: media.map { |name, value| { name: name, value: value } })
+  end
+
+  # Pages that are opened from now on renew themselves when `renew` is called, not every 5 seconds.
+  def hold_renewals = chromium("Page.addScriptToEvaluateOnNewDocument", source: HOLD)
+  # Returns when the page was renewed.
+  def renew = script_async("window.renewal().then(arguments[0])")
 
   # Clicks what the selector finds.
   def click(selector)
