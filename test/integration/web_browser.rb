@@ -30,6 +30,8 @@ SHIFTS = <<~JAVASCRIPT
   return all.filter((_, at) => before[at] !== after[at]).map((one) => one.outerHTML.slice(0, 80));
 JAVASCRIPT
 
+SIZES = [[[1280, 900], false], [[390, 844], true]].freeze
+
 Scenario.run do
   prefix = ENV["SCREENSHOTS"] ? "" : "#{unique("web")}."
   orders, payments, invoices, dead = %w[orders payments invoices orders.dead].map { |name| prefix + name }
@@ -55,7 +57,7 @@ Scenario.run do
   load = Pelton::Threads.start("load") do
     until running == false
       rows = topics.keys.first(3).flat_map do |name|
-        Array.new(rand(20..60)) do |one|
+        Array.new(rand(ENV["SCREENSHOTS"] ? 20..60 : 10..20)) do |one|
           { topic: name, key: "customer-#{one}", payload: "{\"id\":#{one},\"total\":#{one * 3}}" }
         end
       end
@@ -108,12 +110,27 @@ Scenario.run do
   problems = []
   address = "http://127.0.0.1:#{server.port}"
   eventually(30, "letters") { web.actions.letters(dead).list.size == 3 }
-  [[[1280, 900], false], [[390, 844], true]].each do |size, dark|
-    Browser.open(size: size, dark: dark) do |browser|
-      browser.chromium("Emulation.setDeviceMetricsOverride", width: size[0], height: size[1], deviceScaleFactor: 1,
-                                                             mobile: false)
-      paths.each do |path|
-        browser.visit("#{address}#{path}")
+  pictures = ENV["SCREENSHOTS"]
+  Browser.open do |browser|
+    browser.hold_renewals
+    shot = ->(name) { File.binwrite("#{pictures}/#{name}.png", browser.screenshot) if pictures }
+    # What it shows at this time, of one page or, with a block, of the page that it opens.
+    await = lambda do |what, text, &open|
+      eventually(60, -> { "#{what}: #{browser.text}" }) do
+        open&.call
+        browser.text.include?(text)
+      end
+    end
+    fill_in = lambda do |fields|
+      fields.each do |name, text|
+        browser.script("document.querySelector('[name=' + arguments[0] + ']').value = arguments[1]", name, text)
+      end
+    end
+
+    paths.each do |path|
+      browser.visit("#{address}#{path}")
+      SIZES.each do |size, dark|
+        browser.show(size, dark: dark)
         problems.concat(browser.complaints.map { |text| "#{path}: #{text}" })
         problems.concat(browser.script(SHIFTS).map { |moved| "#{path} at #{size[0]} pixels: Pause moves #{moved}" })
         images = browser.script("return document.images.length")
@@ -124,24 +141,13 @@ Scenario.run do
         problems.concat(Axe.problems(browser).map { |text| "#{path} (#{dark ? "dark" : "light"}): #{text}" })
         ground = browser.script("return getComputedStyle(document.body).backgroundColor")
         problems << "#{path}: ground #{ground}" if ground != (dark ? "rgb(18, 23, 29)" : "rgb(255, 255, 255)")
-        next unless ENV["SCREENSHOTS"]
-
-        name = [path[%r{\A/([\w-]+)}, 1] || "overview", path[/range=(\w+)/, 1]].compact.join("-")
-        File.binwrite("#{ENV["SCREENSHOTS"]}/#{name}-#{size[0]}.png", browser.screenshot)
+        shot.call([path[%r{\A/([\w-]+)}, 1] || "overview", *path[/range=(\w+)/, 1], size[0]].join("-"))
       end
     end
-  end
+    equal([], problems, "problems")
 
-  equal([], problems, "problems")
-
-  fill_in = lambda do |browser, fields|
-    fields.each do |name, text|
-      browser.script("document.querySelector('[name=' + arguments[0] + ']').value = arguments[1]", name, text)
-    end
-  end
-
-  # Without JavaScript.
-  Browser.open do |browser|
+    # --- without JavaScript ---
+    browser.show(SIZES.first.first)
     browser.chromium("Emulation.setScriptExecutionDisabled", value: true)
     # Without scripts, the driver does not wait for the next page.
     follow = lambda do |selector|
@@ -154,56 +160,54 @@ Scenario.run do
       end
     end
     fill = lambda do |**fields|
-      fill_in.call(browser, fields)
+      fill_in.call(fields)
       follow.call("form.fields button")
     end
-    expect = ->(what, text) { eventually(60, -> { "#{what}: #{browser.text}" }) { browser.text.include?(text) } }
     paths.each do |path|
       browser.visit("#{address}#{path}")
       check(browser.script("return document.getElementById('pause').hidden"), "#{path}: its script ran")
-      equal("Reload", browser.script("return document.querySelector('.status a').textContent"), path)
-      follow.call(".status a")
-      equal("#{address}#{path}", browser.script("return window.location.href"), "the link of #{path}")
+      link = browser.script("const one = document.querySelector('.status a'); return [one.textContent, one.href]")
+      equal(["Reload", "#{address}#{path}"], link, "the link of #{path}")
     end
     browser.visit("#{address}/messages")
     fill.call(topic: orders, partition: 0, offset: 0)
-    expect.call("the messages from an offset on", "50 messages, oldest first.")
+    await.call("the messages from an offset on", "50 messages, oldest first.")
     browser.click("td summary")
-    expect.call("an unfolded message", "The whole message")
+    await.call("an unfolded message", "The whole message")
     browser.visit("#{address}/")
     follow.call(".ranges li:nth-child(2) a")
     equal("#{address}/?range=24h", browser.script("return window.location.href"), "the link to a day")
-    expect.call("a day", "From the reports of processes, a value each 15 min.")
+    # A quarter of an hour may just have ended: then a further value is read.
+    await.call("a day", "From the reports of processes, a value each 15 min.") { follow.call(".status a") }
     browser.visit("#{address}/search")
     fill.call(text: "reminder-7", topics: schedule, in: "keys")
-    expect.call("a search", "1 message in ")
+    await.call("a search", "1 message in ")
     browser.visit("#{address}/settings")
     fill.call(id: URI.decode_www_form(id).to_h["id"])
-    expect.call("the settings of a process", "reported at")
+    await.call("the settings of a process", "reported at")
     browser.visit("#{address}/dead-letters?topic=#{dead}")
     fill.call(error: "ArgumentError")
-    expect.call("the letters with an error", "Redrive 3 letters")
+    await.call("the letters with an error", "Redrive 3 letters")
     browser.visit("#{address}/dead-letter?topic=#{dead}&id=0%2F0")
     browser.click("#delete summary")
     follow.call("#delete button")
-    eventually(60, -> { browser.text }) do
-      follow.call(".status a")
-      browser.text.include?("1 done.")
-    end
-  end
+    await.call("a deleted letter", "1 done.") { follow.call(".status a") }
+    browser.chromium("Emulation.setScriptExecutionDisabled", value: false)
 
-  Browser.open(dark: true) do |browser|
+    # --- with it: renewals, and actions ---
+    browser.show(SIZES.first.first, dark: true)
     browser.visit("#{address}/")
-    File.binwrite("#{ENV["SCREENSHOTS"]}/overview-dark.png", browser.screenshot) if ENV["SCREENSHOTS"]
+    shot.call("overview-dark")
     { "/groups" => "a", "/processes" => "summary" }.each do |path, element|
       browser.visit("#{address}#{path}")
       first = browser.script("return document.querySelector('#updated time').dateTime")
       browser.script("window.old = document.querySelector('#live table'); " \
                      "document.querySelector('#live #{element}').focus()")
       eventually(60, "#{path} renews itself") do
-        browser.script("return !document.contains(window.old)") &&
-          browser.script("return document.querySelector('#updated time').dateTime") != first
+        browser.renew
+        browser.script("return document.querySelector('#updated time').dateTime") != first
       end
+      check(browser.script("return !document.contains(window.old)"), "#{path} has a new table")
       equal(element.upcase, browser.script("return document.activeElement.tagName"), "the focus on #{path} stays")
     end
     browser.script("document.getElementById('pause').className = ''")
@@ -211,52 +215,42 @@ Scenario.run do
     browser.script("document.getElementById('pause').className = 'reserved'")
     browser.click("#pause")
     equal("Resume", browser.script("return document.getElementById('pause').textContent"), "the button")
+    browser.script("window.old = document.querySelector('#live table')")
+    browser.renew
+    check(browser.script("return document.contains(window.old)"), "a page that pauses stays as it is")
 
     browser.visit("#{address}/dead-letters?topic=#{dead}")
     browser.click("#redrive summary")
     browser.click("#redrive button")
-    eventually(60, -> { browser.text }) do
-      browser.visit("#{address}/dead-letters?topic=#{dead}")
-      browser.text.include?("2 done.")
-    end
+    await.call("a redrive", "2 done.") { browser.visit("#{address}/dead-letters?topic=#{dead}") }
     browser.visit("#{address}/search")
-    fill_in.call(browser, text: "reminder-7", topics: schedule, in: "keys")
+    fill_in.call(text: "reminder-7", topics: schedule, in: "keys")
     browser.click("form.fields button")
-    eventually(60, -> { browser.text }) { browser.text.include?("1 message in ") }
+    await.call("a search", "1 message in ")
     browser.visit("#{address}/job?id=reminder-7")
     browser.click("#cancel summary")
     browser.click("#cancel button")
-    eventually(60, -> { browser.text }) do
-      browser.visit("#{address}/jobs")
-      browser.text.include?("Cancel reminder-7: canceled.")
-    end
+    await.call("a canceled job", "Cancel reminder-7: canceled.") { browser.visit("#{address}/jobs") }
     check(browser.script("return document.querySelector('a[href*=reminder-7]') === null"), "the canceled job is gone")
-    shot = lambda do |name|
-      File.binwrite("#{ENV["SCREENSHOTS"]}/#{name}.png", browser.screenshot) if ENV["SCREENSHOTS"]
-    end
     # All processes: those that take commands. The browser insists on the box.
     { "quiet" => "quiet", "resume" => "running" }.each do |action, state|
       browser.visit("#{address}/processes")
-      browser.click("#pause")
       browser.click("##{action} summary")
       browser.click("##{action} button")
       equal(false, browser.script("return document.querySelector('#{"##{action} form"}').checkValidity()"), "the box")
       browser.click("##{action} input[type=checkbox]")
       shot.call("processes-#{action}")
       browser.click("##{action} button")
-      eventually(60, -> { "#{action} all: #{browser.text}" }) do
-        browser.text.match?(/^#{action.capitalize} 1 process: 1 done\.$/)
-      end
+      await.call("#{action} all", "#{action.capitalize} 1 process: 1 done.") { browser.renew }
       equal(state, all.server.status.to_s, "the server")
     end
     { "quiet" => "quiet", "resume" => "running", "stop" => "stopped" }.each do |action, state|
       browser.visit("#{address}/process?#{id}")
-      browser.click("#pause") # or the page may renew itself between finding what is clicked and the click
       browser.click("##{action} summary")
       shot.call("process-#{action}")
       browser.click("##{action} button")
-      # The page renews itself.
       eventually(60, -> { "#{action}: #{browser.text}" }) do
+        browser.renew
         browser.script("return document.querySelector('.figures .badge')?.textContent") == state &&
           browser.text.match?(/^#{action.capitalize} \S+: it is \w+\.$/)
       end
