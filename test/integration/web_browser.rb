@@ -30,6 +30,8 @@ SHIFTS = <<~JAVASCRIPT
   return all.filter((_, at) => before[at] !== after[at]).map((one) => one.outerHTML.slice(0, 80));
 JAVASCRIPT
 
+# As behind a proxy: each link, form and redirect has to name it.
+BASE = "/ops/kafka"
 SIZES = [[[1280, 900], false], [[390, 844], true]].freeze
 
 Scenario.run do
@@ -52,7 +54,7 @@ Scenario.run do
   end
   all.topics { topic orders, partitions: 6, config: { "retention.ms" => 86_400_000 } }
   web = Pelton::Web.new(all, actions: true)
-  server = Pelton::Web::HttpServer.new(web, bind: "127.0.0.1", port: 0, bus: all.notifications)
+  server = Pelton::Web::HttpServer.new(web, bind: "127.0.0.1", port: 0, bus: all.notifications, base: BASE)
   running = true
   load = Pelton::Threads.start("load") do
     until running == false
@@ -108,7 +110,7 @@ Scenario.run do
              "/job?#{URI.encode_www_form(id: evil)}", "/errors",
              "/search?text=customer-1&in=keys+and+payloads&topics=#{orders}")
   problems = []
-  address = "http://127.0.0.1:#{server.port}"
+  address = "http://127.0.0.1:#{server.port}#{BASE}"
   eventually(30, "letters") { web.actions.letters(dead).list.size == 3 }
   pictures = ENV["SCREENSHOTS"]
   Browser.open do |browser|

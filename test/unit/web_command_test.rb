@@ -81,4 +81,11 @@ class WebCommandTest < Minitest::Test
     assert_equal 1, command("--port", "70000")
     assert_match(/--port = 70000: expected an Integer, 0 to 65535/, @err.string)
   end
+
+  def test_a_path_that_is_none_is_an_error
+    ["ops", "/ops kafka", "//evil.example", "/<b>"].each do |path|
+      assert_equal 1, command("--port", "0", "--path", path)
+      assert_match(/--path = .*: expected a path such as/, @err.string, path)
+    end
+  end
 end

@@ -45,6 +45,16 @@ class WebHttpServerTest < Minitest::Test
                    "rack.errors" => $stderr }, env.except("rack.input"))
   end
 
+  def test_a_base_is_the_script_name_whether_or_not_a_proxy_passes_it_on
+    @server.close
+    @server = Pelton::Web::HttpServer.new(@app, bind: "127.0.0.1", port: 0, bus: @bus, base: "/ops/kafka")
+    { "/ops/kafka/groups" => "/groups", "/groups" => "/groups", "/ops/kafka" => "", "/ops/kafka/" => "/", "/" => "/",
+      "/ops/kafkaesque" => "/ops/kafkaesque" }.each do |path, below|
+      answer_to("GET #{path} HTTP/1.1\r\n\r\n")
+      assert_equal ["/ops/kafka", below], @envs.pop.values_at("SCRIPT_NAME", "PATH_INFO"), path
+    end
+  end
+
   def test_lines_may_end_without_a_carriage_return
     answer_to("GET / HTTP/1.0\nHost: a\n\n")
     assert_equal ["/", "", "a"], @envs.pop.values_at("PATH_INFO", "QUERY_STRING", "HTTP_HOST")

@@ -249,6 +249,11 @@ class WebTest < Minitest::Test
     assert_equal 404, post("/actions/nothing", { token: TOKEN }, **own).status
     behind_tls = { **own, HTTP_HOST: "localhost", HTTP_ORIGIN: "https://localhost", HTTP_X_FORWARDED_PROTO: "https" }
     assert_equal 404, post("/actions/nothing", { token: TOKEN }, **behind_tls).status
+    forwarded = { HTTP_HOST: "127.0.0.1:9280", HTTP_X_FORWARDED_HOST: "ops.example:8443, inner",
+                  HTTP_ORIGIN: "https://ops.example:8443" }
+    assert_equal 404, post("/actions/nothing", { token: TOKEN }, **forwarded).status
+    browser_says = { **own, HTTP_ORIGIN: "https://ops.example:8443" } # its proxy names no host
+    assert_equal 404, post("/actions/nothing", { token: TOKEN }, **browser_says).status
     cookies = { HTTP_COOKIE: "a=b;;c; pelton_token=#{TOKEN}; d=e=f" }
     assert_equal 404, post("/actions/nothing", { token: TOKEN }, **own, **cookies).status
   end

@@ -96,22 +96,28 @@ module Pelton
 
       # A page of another site can neither read the cookie nor, in newer browsers, hide where it is from.
       def own?(request)
-        return false unless [nil, "same-origin"].include?(request.header("SEC_FETCH_SITE"))
-
-        origin = request.header("ORIGIN")
-        return false unless origin.nil? || URI(origin).then { |uri| "#{uri.host}:#{uri.port}" } == host(request)
+        return false unless from_here?(request)
 
         kept = request.cookie(Request::TOKEN).to_s
         !kept.empty? && OpenSSL.secure_compare(request[:token].to_s, kept)
+      end
+
+      # No page can set Sec-Fetch-Site. Browsers send it only by TLS or to their own machine.
+      def from_here?(request)
+        site = request.header("SEC_FETCH_SITE")
+        return site == "same-origin" if site
+
+        origin = request.header("ORIGIN")
+        origin.nil? || URI(origin).then { |uri| hosts(request).include?("#{uri.host}:#{uri.port}") }
       rescue URI::InvalidURIError
         false
       end
 
-      def host(request)
-        host = request.header("HOST").to_s
-        return host if host.match?(/:\d+\z/)
-
-        "#{host}:#{request.scheme == "https" ? 443 : 80}"
+      # Names with ports that the browser may know it by. A proxy may put its own into Host.
+      def hosts(request)
+        port = request.scheme == "https" ? 443 : 80
+        named = [request.header("HOST"), request.header("X_FORWARDED_HOST").to_s[/[^,\s]+/]].compact
+        named.map { |host| host.match?(/:\d+\z/) ? host : "#{host}:#{port}" }
       end
 
       # A path of the dashboard, not of another site.

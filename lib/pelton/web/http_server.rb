@@ -38,10 +38,12 @@ module Pelton
       PAUSE = 0.2
       private_constant(*constants(false))
 
-      # Listens. Raises ConfigError if it cannot.
-      #: (untyped, bind: String, port: Integer, bus: Notifications) -> void
-      def initialize(app, bind:, port:, bus:)
+      # Listens. base: the path of the app, such as "/ops/kafka"; a proxy may pass it on or not. Raises ConfigError if
+      # it cannot listen.
+      #: (untyped, bind: String, port: Integer, bus: Notifications, ?base: String) -> void
+      def initialize(app, bind:, port:, bus:, base: "")
         @app = app
+        @base = base
         @bus = bus
         @listening = TCPServer.new(bind, port)
         @lock = Mutex.new
@@ -175,11 +177,13 @@ module Pelton
 
       def env(line, headers, body, socket)
         { **headers,
-          "REQUEST_METHOD" => line[:verb], "SCRIPT_NAME" => "", "PATH_INFO" => line[:path],
+          "REQUEST_METHOD" => line[:verb], "SCRIPT_NAME" => @base, "PATH_INFO" => below_base(line[:path]),
           "QUERY_STRING" => line[:query].to_s, "REMOTE_ADDR" => socket.remote_address.ip_address,
           "SERVER_NAME" => "localhost", "SERVER_PORT" => port.to_s, "SERVER_PROTOCOL" => "HTTP/1.1",
           "rack.url_scheme" => "http", "rack.input" => StringIO.new(body), "rack.errors" => $stderr }
       end
+
+      def below_base(path) = "#{path}/".start_with?("#{@base}/") ? path.delete_prefix(@base) : path
 
       def write(socket, bytes)
         deadline = Clock.deadline(TIME)

@@ -15,7 +15,8 @@ module Pelton
         PASSWORD = "PELTON_WEB_PASSWORD"
         OPEN = "is reachable from other machines: give --user NAME and #{PASSWORD}, or --allow-remote if something " \
                "else protects it".freeze
-        private_constant :PORT, :DEFAULT_PORT, :PASSWORD, :OPEN
+        BASE = %r{\A(?:/[\w.~-]+)*/?\z}
+        private_constant :PORT, :BASE, :DEFAULT_PORT, :PASSWORD, :OPEN
 
         details <<~TEXT
           Serves the dashboard until Ctrl-C: the cluster's throughput, groups with their lag, topics, processes,
@@ -30,6 +31,7 @@ module Pelton
         example "PELTON_WEB_PASSWORD=… pelton web -r ./app.rb --bind 0.0.0.0 --user ops", "for other machines"
         option :port, "--port PORT", "listen on this port; 0: any free one", type: Integer, default: DEFAULT_PORT
         option :bind, "--bind ADDRESS", "listen on this address", default: "127.0.0.1"
+        option :path, "--path PATH", "serve the pages under this path, such as /ops/kafka; for a proxy", default: "/"
         option :user, "--user NAME", "ask for this name and for the password in #{PASSWORD}"
         option :allow_remote, "--allow-remote", "answer other machines without a password"
         option :actions, "--actions", "allow redriving and deleting dead letters, publishing again, canceling " \
@@ -42,15 +44,24 @@ module Pelton
         def run
           PORT.check(options[:port])
           check_address
-          flags = { allow_remote: false, actions: false, **options.slice(:allow_remote, :actions).compact }
-          web = Pelton::Web.new(connected_app, user: options[:user], password: password, **flags)
-          server = Pelton::Web::HttpServer.new(web, bind: options[:bind], port: options[:port], bus: app.notifications)
-          output.puts "dashboard: http://#{host}:#{server.port}/"
+          web = dashboard
+          server = open_server(web)
+          output.puts "dashboard: http://#{host}:#{server.port}#{base}/"
           @out.flush
           interruption.during { server.wait }
         ensure
           server&.close
           web&.close
+        end
+
+        def dashboard
+          flags = { allow_remote: false, actions: false, **options.slice(:allow_remote, :actions).compact }
+          Pelton::Web.new(connected_app, user: options[:user], password: password, **flags)
+        end
+
+        def open_server(web)
+          Pelton::Web::HttpServer.new(web, bind: options[:bind], port: options[:port], base: base,
+                                           bus: app.notifications)
         end
 
         def password
@@ -64,6 +75,13 @@ module Pelton
           return if Pelton::Web::Access.loopback?(options[:bind]) || options[:user] || options[:allow_remote]
 
           raise ConfigError.new("--bind", options[:bind], OPEN)
+        end
+
+        # "/ops/kafka"; "" for all paths.
+        def base
+          return options[:path].chomp("/") if options[:path].match?(BASE)
+
+          raise ConfigError.new("--path", options[:path], "expected a path such as /ops/kafka")
         end
 
         def host = options[:bind].include?(":") ? "[#{options[:bind]}]" : options[:bind]
