@@ -39,6 +39,25 @@ class EmbeddedEventsTest < Minitest::Test
     end
   end
 
+  def test_ticks_and_ends_of_a_partition_have_their_events
+    name = topic
+    reader = consumer { nil }
+    reader.class_eval do
+      def tick = nil
+      def reached_end = raise("at the end")
+    end
+    app = app(group: "g") { topic(name, to: reader) { tick_every 0.05 } }
+    app.start
+    ticked = await("consumer.ticked", 2).last
+    ended = await("consumer.reached_end").first
+    assert app.stop
+    [ticked, ended].each do |payload|
+      assert_equal ["g", name, 0], payload.values_at(:group, :topic, :partition)
+      assert_operator payload[:seconds], :>=, 0
+    end
+    assert_equal [nil, "at the end"], [ticked[:error], ended[:error].message]
+  end
+
   def test_a_rebalance_a_pause_and_a_seek
     name = topic(2)
     reader = consumer do
