@@ -130,6 +130,20 @@ class LogFormatTest < Minitest::Test
     assert_equal({ "groups" => { "gr\\xFF" => { "jobs" => 1.0 } } }, JSON.parse(lines.last)["phases"])
   end
 
+  # A database's error may quote a statement of megabytes.
+  def test_a_long_message_is_cut
+    error = IOError.new("é" * 1_000_000)
+    %i[text logfmt json].each do |format|
+      setup
+      log(format: format)
+      fail_once(error)
+      assert_includes 10_000..21_000, @io.string.count("é"), format
+      assert_includes @io.string, "é…", format
+    end
+    short = IOError.new("é" * 10_000)
+    assert_equal short.message, Pelton::EventText.message(short)
+  end
+
   def test_causes_that_are_a_circle_end
     log(format: :json)
     one = RuntimeError.new("one")

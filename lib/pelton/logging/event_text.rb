@@ -11,7 +11,9 @@ module Pelton
     SEVERITIES = %w[DEBUG INFO WARN ERROR FATAL].freeze
     # librdkafka's levels are syslog's: 0–3 errors, 4 warning, 5–6 info, 7 debug.
     SYSLOG = [3, 3, 3, 3, 2, 1, 1, 0].freeze
-    private_constant :SEVERITIES, :SYSLOG
+    # Most characters of an error's message. Some quote a whole statement or document.
+    MESSAGE = 10_000
+    private_constant :SEVERITIES, :SYSLOG, :MESSAGE
 
     class << self
       # [severity, text] of an event that has a text. The severity is ::Logger's; the text has no control characters.
@@ -42,7 +44,11 @@ module Pelton
 
       # Class and message of an error, as UTF-8. An error's message may have any encoding.
       #: (Exception) -> String
-      def error(error) = "#{error.class}: #{Printable.line(Printable.message(error))}"
+      def error(error) = "#{error.class}: #{message(error)}"
+
+      # The message alone.
+      #: (Exception) -> String
+      def message(error) = Printable.line(Printable.message(error)[0, MESSAGE + 1], MESSAGE)
 
       # "3 messages"
       #: (Integer, ?String) -> String

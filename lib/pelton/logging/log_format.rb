@@ -124,8 +124,7 @@ module Pelton
       end
 
       def described(error)
-        { class: error.class.to_s, message: Printable.line(Printable.message(error)),
-          backtrace: LogFormat.backtrace(error) }
+        { class: error.class.to_s, message: EventText.message(error), backtrace: LogFormat.backtrace(error) }
       end
 
       def plain(value)
