@@ -67,7 +67,7 @@ module Pelton
       def seek = "see pelton #{@name} --help"
 
       def expected(switch)
-        option = @options.find { |one| one.names.any? { |name| name.start_with?(switch) } }
+        option = @options.find { |candidate| candidate.names.any? { |name| name.start_with?(switch) } }
         words = option&.choices&.join(", ") || { Integer => "an Integer", Float => NUMBER }[option&.type]
         "expected #{words || "another value: #{seek}"}"
       end

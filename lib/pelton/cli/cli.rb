@@ -145,7 +145,7 @@ module Pelton
       return refuse("#{name}: unknown command: #{INSTEAD[name]}") if INSTEAD.key?(name)
 
       # Only the second words are compared: "topics create" is not like "topics delete".
-      known = related.map { |one| one.delete_prefix("#{first} ") }
+      known = related.map { |command| command.delete_prefix("#{first} ") }
       near = ConfigError.near(second, known)
       refuse(ConfigError.unknown(name, near ? ["#{first} #{near}"] : known, what: "command").message)
     end

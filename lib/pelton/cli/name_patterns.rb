@@ -15,7 +15,7 @@ module Pelton
           next name if known.include?(name)
           raise yield(name) unless name.match?(/[*?\[]/)
 
-          known.select { |one| File.fnmatch?(name, one, File::FNM_DOTMATCH) }
+          known.select { |candidate| File.fnmatch?(name, candidate, File::FNM_DOTMATCH) }
         end.uniq
       end
     end

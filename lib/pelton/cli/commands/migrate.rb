@@ -27,7 +27,7 @@ module Pelton
         arguments "PATH"
         option :write, "--write", "write the draft"
         option :status, "--status LIST", "only these: same, differs, none, unknown", type: Array do |list|
-          wrong = list.find { |one| !CLI::Migrate::KINDS.key?(one.to_sym) }
+          wrong = list.find { |status| !CLI::Migrate::KINDS.key?(status.to_sym) }
           raise ConfigError.unknown(wrong, CLI::Migrate::KINDS.keys, what: "status") if wrong
 
           list.map(&:to_sym)
@@ -40,7 +40,7 @@ module Pelton
           findings = application.findings
           application.errors.each { |error| failure(error) }
           written = write(application) if options[:write]
-          shown = findings.select { |one| options[:status].nil? || options[:status].include?(one.kind) }
+          shown = findings.select { |finding| options[:status].nil? || options[:status].include?(finding.kind) }
           output.report(facts(application, findings, shown, written)) { print(application, findings, shown, written) }
           application.errors.empty? && (written || !options[:write]) ? 0 : 1
         end
@@ -65,21 +65,19 @@ module Pelton
 
         def facts(application, findings, shown, written)
           { files: application.size, counts: counts(findings), written: written, errors: application.errors,
-            findings: shown.map { |one| { **one.to_h, status: one.kind }.except(:kind) } }
+            findings: shown.map { |finding| { **finding.to_h, status: finding.kind }.except(:kind) } }
         end
 
         def counts(findings)
           CLI::Migrate::KINDS.keys.to_h do |kind|
-            [kind, findings.count do |one|
-                     one.kind == kind
-                   end]
+            [kind, findings.count { |finding| finding.kind == kind }]
           end
         end
 
         def print(application, findings, shown, written)
           shown.group_by(&:file).each do |file, list|
             output.puts output.paint(file, :bold)
-            list.each { |one| print_finding(one) }
+            list.each { |finding| print_finding(finding) }
             output.puts
           end
           output.puts "#{application.size} files read, #{findings.size} constructs found"
@@ -92,11 +90,11 @@ module Pelton
         COLORS = { same: :green, differs: :yellow, none: :red, unknown: :red }.freeze
         private_constant :COLORS
 
-        def print_finding(one)
-          output.puts "#{one.line.to_s.rjust(5)}  #{output.paint(one.kind.to_s.ljust(7),
-                                                                 COLORS[one.kind])}  #{one.code}"
-          output.puts "#{" " * 16}#{one.pelton}" if one.pelton
-          output.puts "#{" " * 16}(#{one.note})" if one.note
+        def print_finding(finding)
+          kind = output.paint(finding.kind.to_s.ljust(7), COLORS[finding.kind])
+          output.puts "#{finding.line.to_s.rjust(5)}  #{kind}  #{finding.code}"
+          output.puts "#{" " * 16}#{finding.pelton}" if finding.pelton
+          output.puts "#{" " * 16}(#{finding.note})" if finding.note
         end
       end
     end

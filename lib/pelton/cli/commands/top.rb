@@ -51,7 +51,9 @@ module Pelton
         end
 
         def once
-          interruption.during { Reports.each(app, topic, seconds: BACK, timeout: options[:timeout]) { |one| add(one) } }
+          interruption.during do
+            Reports.each(app, topic, seconds: BACK, timeout: options[:timeout]) { |report| add(report) }
+          end
           frame = frame(lags)
           output.report(frame.to_h) { frame.lines.each { |line| output.puts(line) } }
         end
@@ -79,8 +81,8 @@ module Pelton
         end
 
         def follow
-          Reports.each(app, topic, seconds: BACK, follow: true, timeout: options[:timeout]) do |one|
-            add(one)
+          Reports.each(app, topic, seconds: BACK, follow: true, timeout: options[:timeout]) do |report|
+            add(report)
           end
         end
 
@@ -101,7 +103,7 @@ module Pelton
 
         # Forgets processes that ended.
         def add(report)
-          kept = @latest.reject { |_, one| report.at - one.at > BACK }
+          kept = @latest.reject { |_, older| report.at - older.at > BACK }
           @latest = { **kept, report.id => report }.freeze
         end
 
@@ -110,7 +112,7 @@ module Pelton
         end
 
         def chosen_reports
-          @latest.values.select { |one| shown?(one) }.sort_by { |one| [one.host, one.pid, one.at] }
+          @latest.values.select { |report| shown?(report) }.sort_by { |report| [report.host, report.pid, report.at] }
         end
 
         def shown?(report)
@@ -134,7 +136,7 @@ module Pelton
         # Of chosen processes, the lag is that of their partitions.
         def of_chosen(lags)
           lags.to_h do |id, all|
-            own = chosen_reports.flat_map { |one| one.each_partition(id).to_a }
+            own = chosen_reports.flat_map { |report| report.each_partition(id).to_a }
             [id, all.slice(*own.map { |_, topic, number,| [topic, number] })]
           end
         end

@@ -46,7 +46,9 @@ module Pelton
         def sizes
           base = ::ActiveRecord::Base
           all = base.respond_to?(:configurations) ? base.configurations.configs_for(env_name: environment) : []
-          sizes = all.to_h { |one| [one.name, one.respond_to?(:max_connections) ? one.max_connections : one.pool] }
+          sizes = all.to_h do |database|
+            [database.name, database.respond_to?(:max_connections) ? database.max_connections : database.pool]
+          end
           sizes.empty? ? { "primary" => base.connection_pool.size } : sizes.compact
         rescue ::ActiveRecord::ActiveRecordError
           {}

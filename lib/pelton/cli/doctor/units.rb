@@ -27,8 +27,8 @@ module Pelton
             value = @config.public_send(setting.name)
             report.warning(setting.name.to_s, text(value)) if value.is_a?(Numeric) && value >= LONG
           end
-          routes.each do |(word, value, long), topics|
-            report.warning(topics.join(", "), "#{word} #{value}: #{text(long)}")
+          routes.each do |(name, value, long), topics|
+            report.warning(topics.join(", "), "#{name} #{value}: #{text(long)}")
           end
         end
 
@@ -38,9 +38,9 @@ module Pelton
         def routes
           topics = @groups.flat_map { |group| group.topics.values }.reject(&:stage)
           topics.each_with_object({}) do |topic, found|
-            times(topic).each do |word, value, numbers|
+            times(topic).each do |name, value, numbers|
               long = numbers.find { |number| number.is_a?(Numeric) && milliseconds?(number) } or next
-              (found[[word, value, long]] ||= []) << "topic #{topic.pattern&.inspect || topic.name}"
+              (found[[name, value, long]] ||= []) << "topic #{topic.pattern&.inspect || topic.name}"
             end
           end
         end
@@ -50,7 +50,7 @@ module Pelton
           settings = Settings::TOPIC.select { |setting| setting.unit == "s" }
           found = settings.to_h { |setting| [setting.name.to_s, topic.public_send(setting.name)] }
           found["throttle … every:"] = topic.throttle&.last
-          found.map { |word, value| [word, value, value.is_a?(Range) ? [value.begin, value.end] : [*value]] }
+          found.map { |name, value| [name, value, value.is_a?(Range) ? [value.begin, value.end] : [*value]] }
         end
 
         # Whole thousands, but 18_000 s are 5 hours, and 2_592_000 s are 30 days.
@@ -61,7 +61,7 @@ module Pelton
         end
 
         def text(seconds)
-          size, unit = UNITS.find { |one, _| seconds >= 2 * one }
+          size, unit = UNITS.find { |length, _| seconds >= 2 * length }
           "#{seconds} s are #{(seconds / size.to_f).round(1)} #{unit}: Pelton's times are in seconds, not in " \
             "milliseconds"
         end

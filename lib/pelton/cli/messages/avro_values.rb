@@ -65,7 +65,7 @@ module Pelton
         made = define(name, [Hash], lambda do |value|
           next plain(value) unless value.is_a?(Hash)
 
-          value.to_h { |key, one| [key, fields.key?(key) ? fields[key].convert.call(one) : plain(one)] }
+          value.to_h { |key, field| [key, fields.key?(key) ? fields[key].convert.call(field) : plain(field)] }
         end)
         json["fields"].each { |field| fields[field["name"]] = type(field["type"], name[/.*(?=\.)/].to_s) }
         made
@@ -86,7 +86,7 @@ module Pelton
           next value if value.is_a?(String) && text
 
           found = branches.lazy.map { |branch| [branch, branch.convert.call(value)] }
-                          .find { |branch, made| branch.classes.any? { |one| made.is_a?(one) } }
+                          .find { |branch, made| branch.classes.any? { |klass| made.is_a?(klass) } }
           found ? found.last : plain(value)
         end)
       end
@@ -131,8 +131,8 @@ module Pelton
       def plain(value)
         case value
         when Number then Float(value.text)
-        when Array then value.map { |one| plain(one) }
-        when Hash then value.transform_values { |one| plain(one) }
+        when Array then value.map { |nested| plain(nested) }
+        when Hash then value.transform_values { |nested| plain(nested) }
         else value
         end
       end

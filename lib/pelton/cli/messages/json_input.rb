@@ -99,7 +99,7 @@ module Pelton
         raise ConfigError.new(field, nil, HEADERS) unless given.nil? || given.is_a?(Hash)
 
         given.to_h.transform_values do |value|
-          value.is_a?(Array) ? value.map { |one| header(field, one, &convert) } : header(field, value, &convert)
+          value.is_a?(Array) ? value.map { |nested| header(field, nested, &convert) } : header(field, value, &convert)
         end
       end
 

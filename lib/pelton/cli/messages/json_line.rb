@@ -42,14 +42,14 @@ module Pelton
       #: (Hash[String, untyped]) -> Hash[String, untyped]
       def headers(all)
         all = all.transform_keys { |name| name.dup.force_encoding(Encoding::UTF_8).scrub }
-        texts, others = all.partition { |_, value| Array(value).all? { |one| one.nil? || Plain.utf8(one) } }.map(&:to_h)
-        fields = { "headers" => converted(texts) { |one| Plain.utf8(one) } }
-        others.empty? ? fields : { **fields, "headers_base64" => converted(others) { |one| [one].pack("m0") } }
+        texts, others = all.partition { |_, value| Array(value).compact.all? { |text| Plain.utf8(text) } }.map(&:to_h)
+        fields = { "headers" => converted(texts) { |text| Plain.utf8(text) } }
+        others.empty? ? fields : { **fields, "headers_base64" => converted(others) { |bytes| [bytes].pack("m0") } }
       end
 
       def converted(headers)
         headers.transform_values do |value|
-          value.is_a?(Array) ? value.map { |one| one && yield(one) } : value && yield(value)
+          value.is_a?(Array) ? value.map { |nested| nested && yield(nested) } : value && yield(value)
         end
       end
       private_class_method :converted

@@ -45,9 +45,9 @@ module Pelton
 
       def head(message, key)
         title = "#{message.topic}/#{message.partition} offset #{message.offset}"
-        headers = message.raw_headers.flat_map do |name, value|
-          values = value.is_a?(Array) ? value : [value]
-          values.map { |one| [name, *one].map { |part| Printable.line(part) }.join("=") }
+        headers = message.raw_headers.flat_map do |name, given|
+          values = given.is_a?(Array) ? given : [given]
+          values.map { |value| [name, *value].map { |part| Printable.line(part) }.join("=") }
         end
         [@output.paint(title, :bold), @output.paint(JsonLine.time(message) || "no timestamp", :dim),
          *("key #{@output.paint(key.line, :yellow)}" if message.raw_key),

@@ -27,8 +27,8 @@ module Pelton
         when nil, true, false, Integer then value
         when String, Symbol then text(value.to_s)
         when Float then value.finite? ? value : value.to_s
-        when Hash then value.to_h { |key, one| [name(key), of(one, level + 1)] }
-        when Array then value.map { |one| of(one, level + 1) }
+        when Hash then value.to_h { |key, nested| [name(key), of(nested, level + 1)] }
+        when Array then value.map { |nested| of(nested, level + 1) }
         when Time then time(value)
         else other(value, level)
         end

@@ -83,7 +83,7 @@ module Pelton
           *modules, last = constant.split("::")
           pattern = /^\s*(?:(?:class|module)\s+(?:\w+::)*#{last}\b|#{last}\s*=)/
           @texts.select do |name, text|
-            name.end_with?(".rb") && text.match?(pattern) && modules.all? { |one| text.include?(one) }
+            name.end_with?(".rb") && text.match?(pattern) && modules.all? { |namespace| text.include?(namespace) }
           end
         end
 

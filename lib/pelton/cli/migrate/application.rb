@@ -124,16 +124,16 @@ module Pelton
           concurrency = Call.literal(first(found, "concurrency")) || 5
           partitioner
           @draws.each { |file, call| routes(file, call, concurrency.to_s) }
-          @definitions.racecar.each { |one| racecar(*one) }
+          @definitions.racecar.each { |declaration| racecar(*declaration) }
           active_jobs if @definitions.sidekiq?
         end
 
         # The first value that the settings give to a name, a Node; or nil.
-        def first(settings, name) = settings.filter_map { |one| one.given[name] }.first
+        def first(settings, name) = settings.filter_map { |setup| setup.given[name] }.first
 
         # settings: those of Karafka, which may have a producer.
         def producers(settings)
-          own = settings.filter_map { |one| one.given["producer"]&.start }
+          own = settings.filter_map { |setup| setup.given["producer"]&.start }
           @producers.each do |file, call|
             if own.include?(call.node.start) then app_producer(file, call)
             # The first producer's settings are the app's, if it has no others.

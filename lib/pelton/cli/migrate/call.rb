@@ -40,17 +40,17 @@ module Pelton
         #: (Node?) -> Array[Node]
         def self.statements(node)
           return [] unless node
-          return node.children.grep(Node).reject { |one| one.is?(:void_stmt) } if node.is?(:list)
+          return node.children.grep(Node).reject { |child| child.is?(:void_stmt) } if node.is?(:list)
 
-          statements(node.nodes.find { |one| one.is?(:bodystmt, :list) })
+          statements(node.nodes.find { |child| child.is?(:bodystmt, :list) })
         end
 
         # The names of a block's or lambda's parameters: ["config"].
         #: (Node?) -> Array[String]
         def self.parameters(block)
-          variables = block&.nodes&.find { |one| one.is?(:block_var, :paren, :params) }
+          variables = block&.nodes&.find { |child| child.is?(:block_var, :paren, :params) }
           names = []
-          variables&.each_node { |one| names << one.token if one.is?(:@ident) }
+          variables&.each_node { |descendant| names << descendant.token if descendant.is?(:@ident) }
           names
         end
 
@@ -70,7 +70,7 @@ module Pelton
         end
 
         def self.plain(parts, other)
-          parts.all? { |one| one.is_a?(Node) && one.is?(:@tstring_content) } ? parts.map(&:token).join : other
+          parts.all? { |part| part.is_a?(Node) && part.is?(:@tstring_content) } ? parts.map(&:token).join : other
         end
 
         # :a or :"a b"
@@ -94,7 +94,9 @@ module Pelton
         def add(whole, list)
           list = list.nodes.first if list&.is?(:arg_paren)
           given = list&.is?(:list) ? list.nodes : [list].compact
-          given.each { |one| one.is?(:bare_assoc_hash) ? keywords.merge!(Call.pairs(one)) : args << one }
+          given.each do |argument|
+            argument.is?(:bare_assoc_hash) ? keywords.merge!(Call.pairs(argument)) : args << argument
+          end
           self.node = whole
           self
         end
@@ -110,8 +112,8 @@ module Pelton
         #: (Node) -> Hash[String, Node]
         def self.pairs(hash)
           found = {}
-          list = hash.nodes.flat_map { |one| one.is?(:assoclist_from_args, :list) ? one.nodes : [one] }
-          list = list.flat_map { |one| one.is?(:list) ? one.nodes : [one] }
+          list = hash.nodes.flat_map { |child| child.is?(:assoclist_from_args, :list) ? child.nodes : [child] }
+          list = list.flat_map { |child| child.is?(:list) ? child.nodes : [child] }
           list.each do |pair|
             key, value = pair.is?(:assoc_new) ? pair.children : ["**", pair.nodes.first]
             found[key_name(key)] = value || key
@@ -124,9 +126,7 @@ module Pelton
           return key.token.delete_suffix(":") if key.is?(:@label)
 
           if key.is?(:dyna_symbol)
-            return key.nodes.flat_map do |one|
-                     one.is?(:list) ? one.nodes : [one]
-                   end.map(&:token).join
+            return key.nodes.flat_map { |child| child.is?(:list) ? child.nodes : [child] }.map(&:token).join
           end
 
           literal(key).to_s
@@ -139,7 +139,8 @@ module Pelton
         # The call of this name, without a receiver, in the block: `consumer X` of a topic. Otherwise nil.
         #: (String) -> Call?
         def word(name)
-          Call.statements(block).filter_map { |one| Call.of(one) }.find { |one| one.name == name && one.receiver.nil? }
+          calls = Call.statements(block).filter_map { |statement| Call.of(statement) }
+          calls.find { |call| call.name == name && call.receiver.nil? }
         end
       end
     end

@@ -15,7 +15,7 @@ module Pelton
         # and its first `config` counts as a whole: nothing is merged. A pattern is not declared.
         #: (Call) -> Call?
         def config(call)
-          call.word("config") || (@default unless call.args.any? { |one| one.is?(:regexp_literal) })
+          call.word("config") || (@default unless call.args.any? { |argument| argument.is?(:regexp_literal) })
         end
 
         # config(partitions: 4, "retention.ms": 1) → Pelton.topics { topic "orders", partitions: 4, … }. topic: the code

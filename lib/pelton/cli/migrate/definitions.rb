@@ -40,7 +40,7 @@ module Pelton
         # Sidekiq's classes, also those that inherit it, with their queues: {"ChargeJob" => "charges"}
         #: () -> Hash[String, String]
         def workers
-          inherited = @parents.each_key.to_h { |name| [name, @workers[ancestors(name).find { |one| @workers[one] }]] }
+          inherited = @parents.each_key.to_h { |name| [name, @workers.values_at(*ancestors(name)).compact.first] }
           { **inherited.compact, **@workers }
         end
 
@@ -71,7 +71,7 @@ module Pelton
 
         # true: a class or one of its superclasses calls `transaction`.
         #: (String) -> bool
-        def transaction?(name) = [name, *ancestors(name)].any? { |one| @transactional.include?(one) }
+        def transaction?(name) = [name, *ancestors(name)].any? { |class_name| @transactional.include?(class_name) }
 
         # Files that define consumers, base classes first: ["app/consumers/application_consumer"]
         #: () -> Array[String]
@@ -93,7 +93,7 @@ module Pelton
           name, parent, body = node.children
           @parents[file.text(name)] = file.constant(parent).to_s if parent
           @homes[file.text(name)] ||= file.path
-          body.each_node { |one| @transactional |= [file.text(name)] if transaction_call?(one) }
+          body.each_node { |descendant| @transactional |= [file.text(name)] if transaction_call?(descendant) }
           words(file, file.text(name), within.join("::"), body)
         end
 
@@ -104,7 +104,7 @@ module Pelton
 
         # What the body of a class says of itself. path: its name with those of its modules.
         def words(file, name, path, body)
-          calls = Call.statements(body).filter_map { |one| Call.of(one) }
+          calls = Call.statements(body).filter_map { |statement| Call.of(statement) }
           group = calls.find { |call| call.name == "group_id=" && file.text(call.receiver) == "self" }&.args&.first
           calls.reject(&:receiver).each do |call|
             case call.name

@@ -14,7 +14,7 @@ module Pelton
         # limit: milliseconds. given: values of message.timeout.ms. target: "config.kafka"
         #: (untyped, Array[String], String) -> String?
         def self.problem(limit, given, target)
-          message = (given.empty? ? [DEFAULT] : given).filter_map { |one| Integer(one, exception: false) }.max
+          message = (given.empty? ? [DEFAULT] : given).filter_map { |text| Integer(text, exception: false) }.max
           return unless limit.is_a?(Numeric) && message && (message.zero? || limit < message)
 
           "shorter than message.timeout.ms (#{message.zero? ? "no limit" : "#{message / 1000} s"}): a message may " \

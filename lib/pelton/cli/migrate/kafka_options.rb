@@ -69,7 +69,7 @@ module Pelton
         # true: the other block names other servers.
         #: (KafkaOptions) -> bool
         def other_cluster?(options)
-          servers = [self, options].map { |one| one.values(SERVERS).sort }
+          servers = [values(SERVERS), options.values(SERVERS)].map(&:sort)
           servers.none?(&:empty?) && servers.uniq.size == 2
         end
 

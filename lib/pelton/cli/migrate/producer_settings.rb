@@ -38,7 +38,7 @@ module Pelton
           return options(call, call.keywords, pairs(call)) if call.keywords.any?
           return set("kafka", call) unless call.name == "[]="
 
-          code = call.args.map { |one| text(one) }.join(" => ")
+          code = call.args.map { |argument| text(argument) }.join(" => ")
           options(call, { Call.literal(call.args.first).to_s => call.args.last }, code)
         end
 

@@ -125,7 +125,7 @@ module Pelton
             next [call] if call && call.receiver.nil? && TOPICS.include?(call.name)
             next [] if call && call.name == "consumer_group"
 
-            call&.block ? topics(call.block) : statement.nodes.flat_map { |one| topics(one) }
+            call&.block ? topics(call.block) : statement.nodes.flat_map { |child| topics(child) }
           end
         end
 
@@ -168,7 +168,7 @@ module Pelton
                        "a group has one client, so this topic has a group of its own; its offsets do not carry over " \
                        "by themselves: pelton groups copy")
             copy_offsets(node, owner, group, topic_code(call))
-            why = (own.args + own.keywords.values).filter_map { |one| problem(one) }.first
+            why = (own.args + own.keywords.values).filter_map { |argument| problem(argument) }.first
             draft.todo("#{location(node)}: check the options, because #{why}") if why
             draft.commented(!why.nil?) { draft.block("group \"#{group}\", kafka: #{kafka} do") { write(call) } }
           end
@@ -212,7 +212,7 @@ module Pelton
 
         # /^logs/ or "orders"
         def topic_code(call)
-          pattern = call.args.find { |one| one.is?(:regexp_literal) }
+          pattern = call.args.find { |argument| argument.is?(:regexp_literal) }
           pattern ? text(pattern) : name(call.args.first)
         end
 

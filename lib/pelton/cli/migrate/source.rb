@@ -170,7 +170,7 @@ module Pelton
 
         # :"a b", or the key of { "a b": 1 }
         def quoted(stop)
-          closing = @openings.keys.select { |one| one > stop }.min
+          closing = @openings.keys.select { |position| position > stop }.min
           [@openings[closing], closing]
         end
 

@@ -31,7 +31,7 @@ module Pelton
           case node.type
           when :if, :unless then branches(node, node.type)
           when :if_mod, :unless_mod
-            condition([[node.type.to_s.delete_suffix("_mod"), *node.children]]) { |one| statement(one) }
+            condition([[node.type.to_s.delete_suffix("_mod"), *node.children]]) { |body| statement(body) }
           when :assign then assign(node)
           else
             call = Call.of(node)

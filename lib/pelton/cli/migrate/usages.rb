@@ -92,7 +92,7 @@ module Pelton
           name = file.text(node.children[0])
           return unless @workers.key?(name)
 
-          included = Call.statements(node.children.last).filter_map { |one| Call.of(one) }.find do |call|
+          included = Call.statements(node.children.last).filter_map { |statement| Call.of(statement) }.find do |call|
             call.name == "include" && file.constant(call.args.first)&.start_with?("Sidekiq::")
           end
           found(included.args.first, @sidekiq.included(name, file.constant(included.args.first))) if included
@@ -237,7 +237,8 @@ module Pelton
         # The row of the longest name that the name begins with.
         def row_of(name)
           rows = name.start_with?("Sidekiq") ? SIDEKIQ : USAGES
-          rows[rows.keys.select { |one| name == one || name.start_with?("#{one}::", "#{one}.") }.max_by(&:size)]
+          prefixes = rows.keys.select { |prefix| name == prefix || name.start_with?("#{prefix}::", "#{prefix}.") }
+          rows[prefixes.max_by(&:size)]
         end
 
         def foreign?(name) = FOREIGN.include?(name[/\A\w+/])

@@ -47,7 +47,7 @@ module Pelton
         def count(topics, chosen)
           by = options[:by].to_sym
           counts = topics.map { |topic| topic.count_by(by, **chosen) }
-          total = counts.inject({}) { |all, one| all.merge(one) { |_, *two| two.sum } }
+          total = counts.inject({}) { |all, of_topic| all.merge(of_topic) { |_, *letters| letters.sum } }
           rows = total.sort_by { |_, letters| -letters }.map { |value, letters| { by => value, letters: letters } }
           output.table(rows, empty: "no letters")
         end

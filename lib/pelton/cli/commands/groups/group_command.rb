@@ -82,7 +82,7 @@ module Pelton
         end
 
         def ranges(numbers)
-          numbers.slice_when { |one, other| other > one + 1 }
+          numbers.slice_when { |number, following| following > number + 1 }
                  .map { |run| run.size > 1 ? "#{run.first}-#{run.last}" : run.first.to_s }.join(",")
         end
 

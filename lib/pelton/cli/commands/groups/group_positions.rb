@@ -62,7 +62,9 @@ module Pelton
           raise unless UNKNOWN.include?(e.name)
 
           topics = @admin.topics(timeout: @timeout)
-          list(partitions.select { |topic, number| topics[topic]&.partitions&.any? { |one| one.number == number } })
+          list(partitions.select do |topic, number|
+            topics[topic]&.partitions&.any? { |partition| partition.number == number }
+          end)
         end
 
         def list(partitions)

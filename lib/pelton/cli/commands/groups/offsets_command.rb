@@ -16,7 +16,7 @@ module Pelton
         def change(id, group)
           busy = group&.members.to_a.any?
           apply = options[:apply] && !busy
-          rows = yield(!apply).sort_by(&:first).map { |(topic, number), one| row(topic, number, one) }
+          rows = yield(!apply).sort_by(&:first).map { |(topic, number), change| row(topic, number, change) }
           output.report({ group: id, applied: apply || false, live_members: busy ? members(group) : [],
                           changes: rows }) { print_changes(id, rows, group, apply) }
           options[:apply] && busy ? failure("nothing was changed: #{live(group)}") : 0

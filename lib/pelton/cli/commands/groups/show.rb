@@ -29,12 +29,12 @@ module Pelton
 
         # "1 (kafka-1:9092)"
         def coordinator(id)
-          broker = admin.cluster(timeout: timeout).brokers.find { |one| one.id == id }
+          broker = admin.cluster(timeout: timeout).brokers.find { |candidate| candidate.id == id }
           broker ? "#{id} (#{broker.host}:#{broker.port})" : id&.to_s
         end
 
         def partitions(group)
-          owners = group.members.flat_map { |one| one.partitions.map { |partition| [partition, one.client_id] } }.to_h
+          owners = group.members.flat_map { |member| member.partitions.product([member.client_id]) }.to_h
           positions = GroupPositions.new(connected_app, timeout: timeout).of([group.id], others: owners.keys)
           positions.fetch(group.id).map do |(topic, number), position|
             { topic: topic, partition: number, **position.to_h, client: owners[[topic, number]] }

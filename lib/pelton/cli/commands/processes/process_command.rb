@@ -30,7 +30,8 @@ module Pelton
         def run
           commands = found.to_h { |report| [report, Reports::Command.new(report.id, @name[/\w+\z/])] }
           began = Time.now
-          commands.each_value { |one| app.producer.produce_sync(**one.message(Reports.command_topic(app.config))) }
+          to = Reports.command_topic(app.config)
+          commands.each_value { |command| app.producer.produce_sync(**command.message(to)) }
           states = outcomes(commands, began)
           output.table(commands.each_key.map { |report| { process: report.process_name, state: states[report.id] } })
           states.size == commands.size ? 0 : 1
@@ -39,9 +40,13 @@ module Pelton
         # The latest reports of the processes that were named.
         def found
           latest = {}
-          Reports.each(connected_app, topic, seconds: BACK, timeout: options[:timeout]) { |one| latest[one.id] = one }
-          live = latest.each_value.reject { |one| one.stopped? || one.silent? }
-          arguments.uniq.map { |name| check(live.find { |one| [one.process_name, one.id].include?(name) }, name, live) }
+          Reports.each(connected_app, topic, seconds: BACK, timeout: options[:timeout]) do |report|
+            latest[report.id] = report
+          end
+          live = latest.each_value.reject { |report| report.stopped? || report.silent? }
+          arguments.uniq.map do |name|
+            check(live.find { |report| [report.process_name, report.id].include?(name) }, name, live)
+          end
         end
 
         def check(report, name, live)
@@ -57,7 +62,7 @@ module Pelton
         # {id => "quiet"}, of those that reported it in time. Reads again what `found` has read, so that no report in
         # between is left out.
         def outcomes(commands, began)
-          waiting = commands.to_h { |report, one| [one.process, [report.at, one]] }
+          waiting = commands.to_h { |report, command| [command.process, [report.at, command]] }
           states = {}
           interruption.during do
             Reports.each(app, topic, seconds: Time.now - began + BACK, follow: true, up_to: began + BACK,

@@ -20,9 +20,9 @@ module Pelton
 
         def run
           found = connected_app.schedule.list(topic: options[:topic], limit: options[:limit] + 1)
-          rows = found.first(options[:limit]).map do |one|
-            { id: one.id, at: one.at, topic: one.topic, key: one.key, bytes: one.payload&.bytesize,
-              recurring: one.recurring }
+          rows = found.first(options[:limit]).map do |entry|
+            { id: entry.id, at: entry.at, topic: entry.topic, key: entry.key, bytes: entry.payload&.bytesize,
+              recurring: entry.recurring }
           end
           output.table(rows, empty: "no messages")
           (output.json? ? err : output).puts "There are more: see --limit." if found.size > rows.size

@@ -39,8 +39,9 @@ module Pelton
 
         def row(topic)
           partitions = topic.partitions
-          { topic: topic.name, partitions: partitions.size, replication: partitions.map { |one| one.replicas.size }.min,
-            under_replicated: partitions.count { |one| one.in_sync.size < one.replicas.size } }
+          { topic: topic.name, partitions: partitions.size,
+            replication: partitions.map { |partition| partition.replicas.size }.min,
+            under_replicated: partitions.count { |partition| partition.in_sync.size < partition.replicas.size } }
         end
       end
     end

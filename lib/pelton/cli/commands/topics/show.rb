@@ -39,10 +39,10 @@ module Pelton
 
         def partitions(topic)
           first, last = offsets(topic)
-          topic.partitions.map do |one|
-            topic_partition = [topic.name, one.number]
-            { partition: one.number, leader: one.leader, replicas: one.replicas, in_sync: one.in_sync,
-              first: first[topic_partition], end: last[topic_partition],
+          topic.partitions.map do |partition|
+            topic_partition = [topic.name, partition.number]
+            { partition: partition.number, leader: partition.leader, replicas: partition.replicas,
+              in_sync: partition.in_sync, first: first[topic_partition], end: last[topic_partition],
               messages: last[topic_partition]&.-(first[topic_partition]) }
           end
         end
