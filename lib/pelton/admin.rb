@@ -130,7 +130,7 @@ module Pelton
     # The committed offsets of a group. An unknown group has none.
     #   Pelton.admin.group_offsets("billing") # => { ["orders", 0] => 42 }
     #: (String, ?timeout: Numeric?) -> Hash[[String, Integer], Integer?]
-    def group_offsets(id, timeout: TIMEOUT) = @groups.commits(id, timeout).transform_values { |one| one&.offset }
+    def group_offsets(id, timeout: TIMEOUT) = @groups.commits(id, timeout).transform_values { |commit| commit&.offset }
 
     # The committed offsets of a group with their metadata: {["orders", 0] => #<struct Pelton::Admin::Commit …>}.
     #   Pelton.admin.group_commits("billing").fetch(["orders", 0]).metadata # => "checkpoint 17"

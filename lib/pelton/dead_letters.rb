@@ -172,7 +172,7 @@ module Pelton
       options = { stop_at: ->(message) { message.offset > places[message.partition].end } } if places
       topics = places ? { @topic => places.transform_values(&:begin) } : @topic
       read(topics, **@formats, **(options || {})).each do |message|
-        yield Letter.new(message) { |one| log.call.of(one) }
+        yield Letter.new(message) { |letter| log.call.of(letter) }
       end
     end
 

@@ -113,10 +113,10 @@ module Pelton
 
       # "orders/3 offset 42", "orders", or "100 messages, the first to orders/3 offset 42"
       def place
-        one = [[topic, *partition].join("/"), *("offset #{offset}" if offset)].join(" ")
-        return one if size == 1
+        first = [[topic, *partition].join("/"), *("offset #{offset}" if offset)].join(" ")
+        return first if size == 1
 
-        size.zero? ? "0 messages" : "#{size} messages, the first to #{one}"
+        size.zero? ? "0 messages" : "#{size} messages, the first to #{first}"
       end
     end
     include Inspection

@@ -56,8 +56,12 @@ module Pelton
       return "known are #{known.sort.join(", ")}" if known.size <= MANY
 
       text = name.upcase
-      alike = known.select { |one| one.upcase.include?(text) || distance(text, one.upcase) * 2 <= text.size }
-      first = alike.min_by(FEW) { |one| [one.upcase.include?(text) ? 0 : 1, distance(text, one.upcase), one] }
+      alike = known.select do |candidate|
+        candidate.upcase.include?(text) || distance(text, candidate.upcase) * 2 <= text.size
+      end
+      first = alike.min_by(FEW) do |candidate|
+        [candidate.upcase.include?(text) ? 0 : 1, distance(text, candidate.upcase), candidate]
+      end
       first.empty? ? "none of the #{known.size} known ones is like it" : "did you mean #{first.join(" or ")}?"
     end
 

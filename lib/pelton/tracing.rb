@@ -198,7 +198,7 @@ module Pelton
     # Name and value of a variable of the OpenTelemetry specification; the one for traces wins. nil: neither is set.
     def environment(name)
       names = ["OTEL_EXPORTER_OTLP_TRACES_#{name}", "OTEL_EXPORTER_OTLP_#{name}"]
-      names.map { |one| [one, ENV.fetch(one, "")] }.find { |_, value| !value.empty? }
+      names.map { |variable| [variable, ENV.fetch(variable, "")] }.find { |_, value| !value.empty? }
     end
 
     # "a=1,b=2" → {"a" => "1", "b" => "2"}. variable: its name, for the error, which has no value: it may be a token.

@@ -65,8 +65,8 @@ module Pelton
       end
 
       def work
-        while (one = @queue.pop)
-          look_up(*one)
+        while (wanted = @queue.pop)
+          look_up(*wanted)
         end
       end
 

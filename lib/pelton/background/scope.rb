@@ -38,7 +38,7 @@ module Pelton
           raise ClosedError, @label || "the app" if @closed
 
           @backgrounds = alive
-          if @backgrounds.any? { |one| one.name == name }
+          if @backgrounds.any? { |background| background.name == name }
             raise ConfigError.new("background", name, "a background thread of this name is already running")
           end
 
@@ -96,12 +96,14 @@ module Pelton
       # Returns each only once. Background threads have had their time to end, `seconds`.
       #: () -> Hash[Thread, Hash[Symbol, untyped]]
       def leaked_threads
-        backgrounds = @lock.synchronize { alive.to_h { |one| [one.thread, one] }.tap { @backgrounds = [] } }
+        backgrounds = @lock.synchronize do
+          alive.to_h { |background| [background.thread, background] }.tap { @backgrounds = [] }
+        end
         [*backgrounds.keys, *started].uniq.to_h do |thread|
           ThreadGroup::Default.add(thread)
-          one = backgrounds[thread]
-          facts = one ? { name: one.name, seconds: @timeout } : { name: thread.name, seconds: nil }
-          line = one ? one.started_at : Threads.started_at(thread)
+          background = backgrounds[thread]
+          facts = background ? { name: background.name, seconds: @timeout } : { name: thread.name, seconds: nil }
+          line = background ? background.started_at : Threads.started_at(thread)
           [thread, { **@facts, **facts, started_at: line, owned_since: @owned_since }]
         end
       end
@@ -110,7 +112,7 @@ module Pelton
 
       def started = @group.list + @beside.list
       def alive = @backgrounds.select(&:alive?)
-      def stop_all = alive.each { |one| one.stop(0) }
+      def stop_all = alive.each { |background| background.stop(0) }
     end
   end
 end

@@ -93,10 +93,10 @@ module Pelton
       # Takes a waiting job back.
       #: (Job) -> bool
       def delete(job)
-        topic, line = @waiting.find { |_, ranks| ranks.any? { |jobs| jobs.any? { |one| one.equal?(job) } } }
+        topic, line = @waiting.find { |_, ranks| ranks.any? { |jobs| jobs.any? { |waiting| waiting.equal?(job) } } }
         return false unless line
 
-        line.each { |jobs| jobs.delete_if { |one| one.equal?(job) } }
+        line.each { |jobs| jobs.delete_if { |waiting| waiting.equal?(job) } }
         @size -= 1
         if line.all?(&:empty?)
           @waiting.delete(topic)

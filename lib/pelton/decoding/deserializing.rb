@@ -42,7 +42,7 @@ module Pelton
 
       # The error's message may contain a part of the payload, so it becomes the excerpt.
       kind = error.is_a?(WorkError) ? error.error_class : error.class
-      line = error.backtrace&.find { |one| !one.start_with?("<internal:") }.to_s[%r{[^/]+:\d+}]
+      line = error.backtrace&.find { |frame| !frame.start_with?("<internal:") }.to_s[%r{[^/]+:\d+}]
       raise DecodeError.new(topic, partition, offset, "#{kind}#{" at #{line}" if line}", attribute,
                             excerpt: error.message.to_s[0, 200]), cause: error
     end

@@ -19,7 +19,7 @@ module Pelton
     end
 
     private_class_method def self.text(given)
-      text = String.new(given).then { |one| one.encoding == Encoding::BINARY ? one.force_encoding("UTF-8") : one }
+      text = String.new(given).then { |copy| copy.encoding == Encoding::BINARY ? copy.force_encoding("UTF-8") : copy }
       text.encode(Encoding::UTF_8, invalid: :replace, undef: :replace).scrub
     end
 

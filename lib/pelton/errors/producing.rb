@@ -99,7 +99,7 @@ module Pelton
       "#{@value.class.name.to_s.match?(/\A[AEIOU]/) ? "an" : "a"} #{@value.class}#{size}"
     end
 
-    def counted(count, one, many) = " of #{count} #{count == 1 ? one : many}"
+    def counted(count, singular, plural) = " of #{count} #{count == 1 ? singular : plural}"
   end
 
   # A message of the schedule could not be sent when it was due. Pelton keeps it and tries again.

@@ -67,7 +67,7 @@ module Pelton
       def safe(fact)
         case fact
         when String then Printable.line(fact)
-        when Array then fact.map { |one| safe(one) }
+        when Array then fact.map { |nested| safe(nested) }
         else fact
         end
       end

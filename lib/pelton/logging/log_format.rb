@@ -33,7 +33,7 @@ module Pelton
     #: (Exception?) -> Array[Exception]
     def self.chain(error)
       chain = []
-      while error.is_a?(Exception) && chain.size < CAUSES && chain.none? { |one| one.equal?(error) }
+      while error.is_a?(Exception) && chain.size < CAUSES && chain.none? { |earlier| earlier.equal?(error) }
         chain << error
         # What a DecodeError was caused by may show the payload.
         error = error.is_a?(DecodeError) ? nil : error.cause
@@ -50,7 +50,7 @@ module Pelton
       def initialize(backtraces) = @backtraces = backtraces
 
       #: (Integer, String, Events::Event?) -> String
-      def line(severity, text, event) = EventText.line(severity, text) + below(event).map { |one| "#{one}\n" }.join
+      def line(severity, text, event) = EventText.line(severity, text) + below(event).map { |line| "#{line}\n" }.join
 
       # For a Logger, which adds time and severity.
       #: (String, Events::Event?) -> String
@@ -119,7 +119,7 @@ module Pelton
         return { message: text } unless event
 
         errors = LogFormat.chain(event.payload[:error]).map { |error| described(error) }
-        error = errors.reverse.inject(nil) { |cause, one| cause ? { **one, cause: cause } : one }
+        error = errors.reverse.inject(nil) { |cause, facts| cause ? { **facts, cause: cause } : facts }
         { event: event.name, message: text, **plain(LogFormat.facts(event)), **(error ? { error: error } : {}) }
       end
 
@@ -129,8 +129,8 @@ module Pelton
 
       def plain(value)
         case value
-        when Hash then value.to_h { |key, one| [Printable.line(key), plain(one)] }
-        when Array then value.map { |one| plain(one) }
+        when Hash then value.to_h { |key, nested| [Printable.line(key), plain(nested)] }
+        when Array then value.map { |nested| plain(nested) }
         when Integer, true, false, nil then value
         when Float then value.finite? ? value : value.to_s
         else Printable.line(value)

@@ -207,7 +207,8 @@ module Pelton
       def producer(client, now)
         @families[:producer_queue_messages].set([client], now["msg_cnt"])
         PERCENTILES.each do |key, percentile|
-          slowest = now.fetch("brokers", {}).each_value.filter_map { |one| one.dig("int_latency", key) }.max or next
+          brokers = now.fetch("brokers", {}).each_value
+          slowest = brokers.filter_map { |broker| broker.dig("int_latency", key) }.max or next
           @families[:producer_queue_seconds].set([client, percentile], slowest / 1e6)
         end
       end

@@ -38,7 +38,7 @@ module Pelton
         @where = where
         # Open during `keep`.
         @subscription = nil
-        @options = { where: where, **format }.compact.transform_values { |one| topics.to_h { |topic| [topic, one] } }
+        @options = { where: where, **format }.compact.transform_values { |option| topics.product([option]).to_h }
         @bytes = 0
       end
 
@@ -101,11 +101,11 @@ module Pelton
         pair = batch.topic_partition
         @bytes += batch.bytes
         range = left[pair] or return batch.release
-        batch.each do |one|
-          next unless range.cover?(one.offset) && admitted?(one)
+        batch.each do |message|
+          next unless range.cover?(message.offset) && admitted?(message)
 
           @wanted[pair] -= 1
-          yield one
+          yield message
         end
         @reached[pair] = [batch.last_offset + 1, range.end].min
         finish(pair, left) if @reached[pair] == range.end || @wanted[pair] <= 0

@@ -65,7 +65,7 @@ module Pelton
         # JSON has no bytes: a String that is not UTF-8 becomes ["base64…"].
         def pack(value)
           case value
-          when Array then value.map { |one| pack(one) }
+          when Array then value.map { |nested| pack(nested) }
           when nil then nil
           else
             text = value.dup.force_encoding(Encoding::UTF_8)
@@ -94,7 +94,7 @@ module Pelton
 
       def unpack(value)
         case value
-        when Array then value.map { |one| unpack(one) }
+        when Array then value.map { |nested| unpack(nested) }
         when Hash then value.fetch("base64").unpack1("m0")
         else value
         end

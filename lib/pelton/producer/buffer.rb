@@ -238,8 +238,9 @@ module Pelton
         return value if levels.zero?
 
         case value
-        when Array then value.map { |one| frozen_copy(one, levels - 1) }.freeze
-        when Hash then value.to_h { |name, one| [frozen_copy(name, levels - 1), frozen_copy(one, levels - 1)] }.freeze
+        when Array then value.map { |nested| frozen_copy(nested, levels - 1) }.freeze
+        when Hash
+          value.to_h { |name, nested| [frozen_copy(name, levels - 1), frozen_copy(nested, levels - 1)] }.freeze
         else value
         end
       end

@@ -49,10 +49,10 @@ module Pelton
 
         def run
           @registered = false
-          open = locked { OPEN.to_a }.select { |one| invoke(one, :open_here?) }
-          busy = open.select { |one| invoke(one, :unfinished?) }
+          open = locked { OPEN.to_a }.select { |producer| invoke(producer, :open_here?) }
+          busy = open.select { |producer| invoke(producer, :unfinished?) }
           flush(busy) unless busy.empty?
-          open.each { |one| invoke(one, :report_transaction) }
+          open.each { |producer| invoke(producer, :report_transaction) }
           settle(open)
           RepeatLimit.report(last: true)
         end
@@ -61,28 +61,28 @@ module Pelton
         # when the log has them again. So none is left out, whenever its event comes.
         def flush(producers)
           started = Clock.now
-          before = producers.map { |one| invoke(one, :own_failures) }
+          before = producers.map { |producer| invoke(producer, :own_failures) }
           settle(producers)
           FailureLog.process_ends = true
-          in_parallel(producers) { |one| invoke(one, :flush_for_exit, started) }
-          producers.each { |one| invoke(one, :report_pending) }
+          in_parallel(producers) { |producer| invoke(producer, :flush_for_exit, started) }
+          producers.each { |producer| invoke(producer, :report_pending) }
           settle(producers) # so that these are not reported twice
           spent = Clock.now - started
         ensure
           FailureLog.process_ends = false
           # An interrupt (Ctrl-C) ends the wait.
-          producers.each { |one| invoke(one, :end_with_process, spent || Float::INFINITY) }
-          producers.zip(before) { |one, failures| invoke(one, :report_exit, failures) } if before
+          producers.each { |producer| invoke(producer, :end_with_process, spent || Float::INFINITY) }
+          producers.zip(before) { |producer, failures| invoke(producer, :report_exit, failures) } if before
         end
 
         def in_parallel(producers, &flush)
           return flush.call(producers.first) if producers.size == 1
 
-          threads = producers.map { |one| Threads.start("pelton.exit") { flush.call(one) } }
+          threads = producers.map { |producer| Threads.start("pelton.exit") { flush.call(producer) } }
           Threads.join(threads)
         end
 
-        def settle(producers) = producers.each { |one| invoke(one, :settle_events, LAST_EVENTS) }
+        def settle(producers) = producers.each { |producer| invoke(producer, :settle_events, LAST_EVENTS) }
 
         # These methods of a producer are private, for the exit only.
         def invoke(producer, ...) = producer.__send__(...)

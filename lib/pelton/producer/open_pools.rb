@@ -16,7 +16,7 @@ module Pelton
     def add(pool)
       @lock.synchronize do
         closed, @pools = @pools.partition(&:closed?)
-        closed.each { |one| @closed.add(one) }
+        closed.each { |closed_pool| @closed.add(closed_pool) }
         @pools << pool
       end
       pool

@@ -25,13 +25,15 @@ module Pelton
       # Sends many consumed messages with one native call, like produce_many_async.
       #   producer.pipe_many_async(messages, to: "orders.eu")
       #: (Enumerable[Message], to: String, **untyped) -> Delivery
-      def pipe_many_async(messages, to:, **more) = produce_many_async(messages.map { |one| piped(one, to, more) })
+      def pipe_many_async(messages, to:, **more)
+        produce_many_async(messages.map { |message| piped(message, to, more) })
+      end
 
       # Like pipe_many_async, and waits for all of them as produce_sync does.
       #   producer.pipe_many_sync(messages, to: "orders.eu", timeout: 5)
       #: (Enumerable[Message], to: String, ?timeout: Numeric?, **untyped) -> Delivery
       def pipe_many_sync(messages, to:, timeout: nil, **more)
-        produce_many_sync(messages.map { |one| piped(one, to, more) }, timeout: timeout)
+        produce_many_sync(messages.map { |message| piped(message, to, more) }, timeout: timeout)
       end
 
       private

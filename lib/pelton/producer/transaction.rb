@@ -82,7 +82,7 @@ module Pelton
         ours
         return if marks.empty?
 
-        (@marks[subscription] ||= {}).merge!(marks) { |_, *two| two.max }
+        (@marks[subscription] ||= {}).merge!(marks) { |_, *offsets| offsets.max }
         nil
       end
 
@@ -99,7 +99,8 @@ module Pelton
       def next_offsets(what)
         case what
         when Hash then what.each { |partition, offset| check(partition, offset) }
-        when Array then what.each_with_object({}) { |one, all| all.merge!(next_offsets(one)) { |_, *two| two.max } }
+        when Array
+          what.each_with_object({}) { |nested, all| all.merge!(next_offsets(nested)) { |_, *offsets| offsets.max } }
         else
           offset = what.respond_to?(:last_offset) ? what.last_offset : (what.offset if what.respond_to?(:offset))
           raise InvalidMessageError.new(:mark_as_consumed, what, EXPECTED) unless offset
@@ -110,7 +111,7 @@ module Pelton
 
       def check(partition, offset)
         topic, number = *partition
-        numbers = [number, offset].all? { |one| one.is_a?(Integer) && !one.negative? }
+        numbers = [number, offset].all? { |value| value.is_a?(Integer) && !value.negative? }
         return if numbers && topic.is_a?(String) && partition.size == 2
 
         raise InvalidMessageError.new(:mark_as_consumed, { partition => offset }, EXPECTED)

@@ -32,7 +32,7 @@ module Pelton
         unless name.is_a?(String) && name.match?(/\A[A-Z]/)
           raise ConfigError.new("CurrentAttributes.carry", name, "expected the name of a class, as a String")
         end
-        unless attributes.any? && attributes.all? { |one| one.is_a?(Symbol) || one.is_a?(String) }
+        unless attributes.any? && attributes.all? { |attribute| attribute.is_a?(Symbol) || attribute.is_a?(String) }
           raise ConfigError.new("CurrentAttributes.carry #{name}", attributes, "expected the names of attributes")
         end
 
@@ -59,7 +59,8 @@ module Pelton
         headers = message[:headers] || {}
         return message if !headers.is_a?(Hash) || headers.key?(HEADER)
 
-        values = @carried.to_h { |name, attributes| [name, present(name, attributes)] }.reject { |_, one| one.empty? }
+        values = @carried.to_h { |name, attributes| [name, present(name, attributes)] }
+        values.reject! { |_, attributes| attributes.empty? }
         values.empty? ? message : { **message, headers: { **headers, HEADER => JSON.generate(values) } }
       end
 

@@ -37,7 +37,7 @@ module Pelton
         read.each do |name, value|
           next set(config, name, name == :kafka ? table(name, value).transform_keys(&:to_s) : value) unless group?(name)
 
-          table(name, value).each { |key, one| set(config.public_send(name), key, one) }
+          table(name, value).each { |key, nested| set(config.public_send(name), key, nested) }
         end
       end
 

@@ -26,28 +26,28 @@ module Pelton
       end
 
       #: (Integer) -> Schema
-      def schema(id) = one("schema #{id}", files.find { |file| file.id == id })
+      def schema(id) = schema_of("schema #{id}", files.find { |file| file.id == id })
 
       #: (Integer) -> Schema
       def fingerprint(number)
-        one("fingerprint #{number.to_s(16)}", files.find { |file| file.schema&.fingerprint == number })
+        schema_of("fingerprint #{number.to_s(16)}", files.find { |file| file.schema&.fingerprint == number })
       end
 
       #: (String) -> bot
-      def guid(text) = one("GUID #{text}", nil)
+      def guid(text) = schema_of("GUID #{text}", nil)
 
       # A subject's versions are its files in the order of their ids. If there is only one file, any number finds it.
       #: (String, Integer | String) -> Schema
       def version(subject, number)
         versions = versions(subject)
         latest = versions.size == 1 || number == "latest"
-        one("subject #{subject}", latest ? versions.last : versions[[number.to_i, 1].max - 1])
+        schema_of("subject #{subject}", latest ? versions.last : versions[[number.to_i, 1].max - 1])
       end
 
       #: (String, Schema) -> Integer
       def id_of(subject, schema)
         latest = version(subject, "latest")
-        found = versions(subject).filter_map(&:schema).select { |one| one.canonical == schema.canonical }
+        found = versions(subject).filter_map(&:schema).select { |candidate| candidate.canonical == schema.canonical }
         if found.empty?
           raise RegistryError.new("subject #{subject}", "exists in #{@folder} with another schema", status: 404)
         end
@@ -67,7 +67,7 @@ module Pelton
 
       def versions(subject) = files.select { |file| file.subject == subject }.sort_by { |file| file.id || 0 }
 
-      def one(what, file)
+      def schema_of(what, file)
         return file.schema || raise(file.error.dup) if file
 
         # The schema may be in one of the invalid files.
@@ -114,8 +114,8 @@ module Pelton
 
       # The files whose types this file uses, each after the files that it uses itself. known: type names defined so
       # far.
-      def needed(one, all, known)
-        one.names.used.flat_map do |names|
+      def needed(file, all, known)
+        file.names.used.flat_map do |names|
           name = names.find { |wanted| known.include?(wanted) || all.any? { |other| other.names.own == wanted } }
           next [] if name.nil? || known.include?(name)
 

@@ -92,10 +92,11 @@ module Pelton
         logins = [@login, *@addresses.map(&:login)].compact
         plain = [@token, @tls[:key_password], *logins.map(&:last)].compact.reject(&:empty?)
         pairs = logins.map { |login| [login.join(":")].pack("m0") }
-        all = pairs + plain.flat_map do |one|
-          [one, escape(one), URI.encode_www_form_component(one), JSON.generate(one)[1..-2], Printable.line(one)]
+        all = pairs + plain.flat_map do |secret|
+          [secret, escape(secret), URI.encode_www_form_component(secret), JSON.generate(secret)[1..-2],
+           Printable.line(secret)]
         end
-        all.uniq.sort_by { |one| -one.size }.freeze
+        all.uniq.sort_by { |secret| -secret.size }.freeze
       end
 
       def number(path, subject, schema)
@@ -269,8 +270,9 @@ module Pelton
       end
 
       def seconds?(range)
-        range.is_a?(Range) &&
-          [range.begin, range.end].all? { |one| one.is_a?(Numeric) && one.real? && one.to_f.finite? && one >= 0 }
+        range.is_a?(Range) && [range.begin, range.end].all? do |bound|
+          bound.is_a?(Numeric) && bound.real? && bound.to_f.finite? && bound >= 0
+        end
       end
 
       def refuse(name, value, reason) = raise(ConfigError.new("registry #{name}", value, reason))

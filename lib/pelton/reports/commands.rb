@@ -92,8 +92,8 @@ module Pelton
       end
 
       def batch(batch)
-        commands = batch.filter_map { |message| Command.parse(message.raw_payload) }.select { |one| valid?(one) }
-        commands.each { |one| carry_out(one) }.any?
+        commands = batch.filter_map { |message| Command.parse(message.raw_payload) }
+        commands.select { |command| valid?(command) }.each { |command| carry_out(command) }.any?
       ensure
         batch.release
       end

@@ -34,7 +34,7 @@ module Pelton
       def rows
         all = @lock.synchronize { sum }
         rows = all.sort_by { |name, (_, _, seconds)| [name == OTHERS ? 1 : 0, -seconds] }
-        others = rows.drop(MOST).map(&:last).reduce { |one, other| added(one, *other) }
+        others = rows.drop(MOST).map(&:last).reduce { |total, numbers| added(total, *numbers) }
         rows = [*rows.first(MOST), [OTHERS, others]] if others
         rows.map do |name, (count, failed, seconds, slowest)|
           { class: name, count: count, failed: failed, seconds: seconds.round(3), slowest: slowest.round(3) }

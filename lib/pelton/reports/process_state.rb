@@ -58,7 +58,9 @@ module Pelton
       #: (?String, ?commands: String?) -> Hash[Symbol, untyped]
       def report(state = @server.status.to_s, commands: nil)
         positions = @listeners.to_h { |listener| [listener.group.name, listener.positions] }
-        snapshots = @listeners.to_h { |one| [one, one.coordinators.to_h { |owner| [owner, owner.snapshot] }] }
+        snapshots = @listeners.to_h do |listener|
+          [listener, listener.coordinators.to_h { |coordinator| [coordinator, coordinator.snapshot] }]
+        end
         partitions, left_out = partitions(positions, snapshots)
         rates = rates(positions)
         { **@facts,

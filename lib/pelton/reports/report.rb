@@ -101,13 +101,13 @@ module Pelton
         def kind?(value, kind)
           case kind
           when Proc then instance_exec(value, &kind)
-          when Array then kind.any? { |one| one.nil? ? value.nil? : value.is_a?(one) }
+          when Array then kind.any? { |allowed| allowed.nil? ? value.nil? : value.is_a?(allowed) }
           else value.is_a?(kind)
           end
         end
 
         def list?(value, kind)
-          value.is_a?(Array) && value.all? { |one| kind.is_a?(Hash) ? shaped?(one, kind) : one.is_a?(kind) }
+          value.is_a?(Array) && value.all? { |entry| kind.is_a?(Hash) ? shaped?(entry, kind) : entry.is_a?(kind) }
         end
 
         def hash?(value, &each) = value.is_a?(Hash) && value.each_value.all?(&each)

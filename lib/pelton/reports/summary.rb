@@ -32,22 +32,22 @@ module Pelton
         names.map do |name|
           live = live(name)
           # The cluster's lags lack partitions without a commit, the reports those without an owner.
-          lags = live.map { |one| lags(one, name).transform_keys { |_, *topic_partition| topic_partition } }
+          lags = live.map { |report| lags(report, name).transform_keys { |_, *topic_partition| topic_partition } }
           lags = lags.reduce({}, :merge).merge(@lags.fetch(name, {}))
           { group: name, processes: live.size, lag: lags.each_value.sum,
-            per_second: live.sum { |one| one.rate_in(name) }.round(1) }
+            per_second: live.sum { |report| report.rate_in(name) }.round(1) }
         end
       end
 
       # A row for each report, in their order.
       #: () -> Array[Hash[Symbol, untyped]]
       def processes
-        @reports.map do |one|
-          { process: one.process_name, name: one.name, state: one.silent?(@now) ? "silent" : one.state,
-            up: (@now - one.started_at).round, busy: one.jobs[:running], workers: one.workers,
-            waiting: one.jobs[:waiting], per_second: one.rate_in(@group).round(1), sent: one.rates[:out].round(1),
-            errors: one.rates[:errors].round(2), lag: lags(one, @group).each_value.sum, rss: one.rss,
-            threads: one.threads }
+        @reports.map do |report|
+          { process: report.process_name, name: report.name, state: report.silent?(@now) ? "silent" : report.state,
+            up: (@now - report.started_at).round, busy: report.jobs[:running], workers: report.workers,
+            waiting: report.jobs[:waiting], per_second: report.rate_in(@group).round(1),
+            sent: report.rates[:out].round(1), errors: report.rates[:errors].round(2),
+            lag: lags(report, @group).each_value.sum, rss: report.rss, threads: report.threads }
         end
       end
 
@@ -55,11 +55,11 @@ module Pelton
       # attention. offset: see Report.
       #: () -> Array[Hash[Symbol, untyped]]
       def jobs
-        rows = live(@group).flat_map do |one|
-          one.running.select { |job| of_group?(job) }.map do |job|
+        rows = live(@group).flat_map do |report|
+          report.running.select { |job| of_group?(job) }.map do |job|
             { seconds: seconds(job[:since]), call: seconds(job[:called]), consumer: job[:consumer],
               partition: "#{job[:topic]}/#{job[:partition]}", offset: job[:offset], kind: job[:kind],
-              messages: job[:messages], process: one.process_name, long: long?(job) }
+              messages: job[:messages], process: report.process_name, long: long?(job) }
           end
         end
         rows.sort_by { |row| -row[:seconds] }
@@ -68,7 +68,7 @@ module Pelton
       # Classes of Active Job within the last hour, the one that took longest first. Processes that stopped count, too.
       #: () -> Array[Hash[Symbol, untyped]]
       def job_classes
-        rows = @reports.flat_map { |one| one.job_classes || [] }.group_by { |row| row[:class] }.map do |name, all|
+        rows = @reports.flat_map { |report| report.job_classes || [] }.group_by { |row| row[:class] }.map do |name, all|
           count, failed, seconds = %i[count failed seconds].map { |key| all.sum { |row| row[key] } }
           { class: name, count: count, failed: failed, mean: seconds.fdiv([count, 1].max), seconds: seconds,
             slowest: all.map { |row| row[:slowest] }.max }
@@ -79,12 +79,12 @@ module Pelton
       # Partitions that need attention. seconds, offset: of a long call, see `jobs`; nil: there is none.
       #: () -> Array[Hash[Symbol, untyped]]
       def partitions
-        live(@group).flat_map do |one|
-          calls = long_calls(one)
-          states(one, calls).map do |(group, topic, number), (lag, state)|
+        live(@group).flat_map do |report|
+          calls = long_calls(report)
+          states(report, calls).map do |(group, topic, number), (lag, state)|
             call, offset = calls[[group, topic, number]]
             { partition: "#{topic}/#{number}", group: group, state: state, seconds: call, offset: offset,
-              lag: @lags.dig(group, [topic, number]) || lag, process: one.process_name }
+              lag: @lags.dig(group, [topic, number]) || lag, process: report.process_name }
           end
         end
       end
@@ -92,11 +92,11 @@ module Pelton
       # The newest first.
       #: () -> Array[Hash[Symbol, untyped]]
       def errors
-        rows = @reports.flat_map do |one|
-          one.errors.select { |error| of_group?(error) }.map do |error|
+        rows = @reports.flat_map do |report|
+          report.errors.select { |error| of_group?(error) }.map do |error|
             place = "#{error[:topic]}/#{error[:partition]} #{error[:offset]}".strip if error[:topic]
             { at: error[:at], error: error[:class], message: error[:message], place: place,
-              failure_id: error[:failure_id], process: one.process_name }
+              failure_id: error[:failure_id], process: report.process_name }
           end
         end
         rows.sort_by { |row| -row[:at] }
@@ -105,7 +105,9 @@ module Pelton
       # The processes that run, all or those of a group.
       #: (?String?) -> Array[Report]
       def live(group = @group)
-        @reports.reject { |one| one.stopped? || one.silent?(@now) || (group && !one.groups.include?(group)) }
+        @reports.reject do |report|
+          report.stopped? || report.silent?(@now) || (group && !report.groups.include?(group))
+        end
       end
 
       private

@@ -106,7 +106,7 @@ module Pelton
       # A Date compares itself with numbers, as its astronomical Julian day, and raises for NaN.
       def one_of?(wanted, value)
         date = DATE.call(value)
-        wanted.any? { |one| DATE.call(one) == date && one == value }
+        wanted.any? { |allowed| DATE.call(allowed) == date && allowed == value }
       end
 
       def text?(value) = value.valid_encoding? && [Encoding::UTF_8, Encoding::US_ASCII].include?(value.encoding)

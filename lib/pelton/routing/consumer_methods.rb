@@ -34,10 +34,10 @@ module Pelton
       #: (String) -> String?
       def named(name)
         names = classes.filter_map(&:name)
-        names.find { |one| one.end_with?("::#{name}") } || ConfigError.near(name, names)
+        names.find { |full_name| full_name.end_with?("::#{name}") } || ConfigError.near(name, names)
       end
 
-      def classes(of = Consumer) = of.subclasses.flat_map { |one| [one, *classes(one)] }
+      def classes(of = Consumer) = of.subclasses.flat_map { |subclass| [subclass, *classes(subclass)] }
 
       # Why this class cannot be a consumer, or nil. ticks: its route has `tick_every`.
       #: (Class, ticks: bool) -> String?
@@ -68,8 +68,8 @@ module Pelton
 
       # Public methods of the class and of the classes between it and Consumer, but not of modules.
       def methods(consumer)
-        consumer.ancestors.take_while { |one| one != Consumer }.grep(Class)
-                .flat_map { |one| one.public_instance_methods(false) }.uniq
+        consumer.ancestors.take_while { |ancestor| ancestor != Consumer }.grep(Class)
+                .flat_map { |klass| klass.public_instance_methods(false) }.uniq
       end
 
       # The hook that a misspelled method is meant to be. Not consume and process, because the class has one of them.
@@ -83,9 +83,9 @@ module Pelton
 
       # Does another method of the class mention the name, for example to call this one?
       def named_in?(consumer, name)
-        consumer.ancestors.take_while { |one| one != Consumer }.any? do |owner|
+        consumer.ancestors.take_while { |ancestor| ancestor != Consumer }.any? do |owner|
           others = [*owner.instance_methods(false), *owner.private_instance_methods(false)] - [name]
-          others.any? { |one| code(owner.instance_method(one))&.disasm.to_s.match?(/:#{name}\b/) }
+          others.any? { |other| code(owner.instance_method(other))&.disasm.to_s.match?(/:#{name}\b/) }
         end
       end
 
@@ -93,14 +93,14 @@ module Pelton
         name = methods(consumer).grep(WORK).first || consumer.private_instance_methods(false).grep(WORK).first
         right = name.match?(/batch|messages|consume/) ? :consume : :process if name
         unless name
-          name, right = methods(consumer).map { |one| [one, near(consumer, one, arguments: false)] }
+          name, right = methods(consumer).map { |candidate| [candidate, near(consumer, candidate, arguments: false)] }
                                          .find { |_, hook| WORKS.key?(hook) } || []
         end
         name ? "rename #{name} to #{right}, which #{WORKS.fetch(right)}" : "define one of them"
       end
 
       def misspelled(consumer, hook)
-        name = methods(consumer).find { |one| (HOOKS[one] || near(consumer, one)) == hook }
+        name = methods(consumer).find { |candidate| (HOOKS[candidate] || near(consumer, candidate)) == hook }
         name && "rename #{name} to #{hook}"
       end
 
@@ -125,7 +125,7 @@ module Pelton
       # Each call would raise an ArgumentError.
       def wrong_arguments(consumer, own)
         needs = { initialize: 0, **CALLED.slice(*own) }
-        name, count = needs.find { |one, given| !takes?(consumer.instance_method(one), given) }
+        name, count = needs.find { |method_name, given| !takes?(consumer.instance_method(method_name), given) }
         return unless name
 
         hint = { initialize: "do its work in `assigned`", process: "the message", around: "the name of the action",

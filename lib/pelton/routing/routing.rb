@@ -72,10 +72,10 @@ module Pelton
 
     # For Pelton: adds a recurring message; called by the DSL. Raises ConfigError for a name that it has already.
     #: (untyped) -> void
-    def add_recurring(one)
-      raise ConfigError.new("recurring", one.name, "is declared twice") if @recurring.key?(one.name)
+    def add_recurring(recurring)
+      raise ConfigError.new("recurring", recurring.name, "is declared twice") if @recurring.key?(recurring.name)
 
-      @recurring[one.name] = one
+      @recurring[recurring.name] = recurring
     end
 
     # The recurring messages.

@@ -144,7 +144,7 @@ module Pelton
       end
 
       # For a drained delay: the index of the longest delay below it.
-      def index_of(seconds) = Array(retry_in).count { |one| one <= seconds } - 1
+      def index_of(seconds) = Array(retry_in).count { |delay| delay <= seconds } - 1
 
       # As RETRY_SUFFIX has it.
       def retry_name(seconds)

@@ -37,7 +37,7 @@ module Pelton
       def settings
         return @settings if @conditions.empty?
 
-        open = @conditions.find { |one| one.is_a?(Where) }
+        open = @conditions.find { |condition| condition.is_a?(Where) }
         raise ConfigError.new(scope(open.inspect), nil, "incomplete condition: add eq, in, gt, matches, …") if open
 
         tree = [:all, *@settings[:where]&.drop(1), *@conditions.map(&:tree)].freeze

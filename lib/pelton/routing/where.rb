@@ -72,7 +72,7 @@ module Pelton
             raise ConfigError.new("where", other, "expected a condition on both sides of & and |, like where(…).eq(1)")
           end
           parts = [self, *others]
-          parts.each { |part| @list.delete_if { |one| one.equal?(part) } }
+          parts.each { |part| @list.delete_if { |listed| listed.equal?(part) } }
           levels = 1 + parts.map { |part| part.levels(kind) }.max
           Clause.new(@list, [kind, *parts.flat_map { |part| part.parts(kind) }], levels)
         end
@@ -197,7 +197,7 @@ module Pelton
       def clause(check, value)
         raise refusal(nil, NOTHING) unless @subject
 
-        @list.delete_if { |one| one.equal?(self) }
+        @list.delete_if { |listed| listed.equal?(self) }
         Clause.new(@list, [:is, @subject, check, value])
       end
 

@@ -56,12 +56,12 @@ module Pelton
     def mask(options) = parts("", options, [])
 
     def parts(key, value, around)
-      return DEEPER if around.size == LEVELS || around.any? { |one| one.equal?(value) }
+      return DEEPER if around.size == LEVELS || around.any? { |outer| outer.equal?(value) }
 
       around += [value]
-      return value.map { |one| safe(key, one, around) } if value.is_a?(Array)
+      return value.map { |nested| safe(key, nested, around) } if value.is_a?(Array)
 
-      value.to_h { |name, one| [name, safe(name, one, around)] }
+      value.to_h { |name, nested| [name, safe(name, nested, around)] }
     end
     private_class_method :parts
   end

@@ -66,7 +66,7 @@ module Pelton
       def span(range, min, max, names, step, what, text)
         return min..(what == "day of the week" ? 6 : max) if range == "*"
 
-        from, to = range.to_s.split("-", 2).map { |one| names[one] || Integer(one, 10, exception: false) || -1 }
+        from, to = range.to_s.split("-", 2).map { |bound| names[bound] || Integer(bound, 10, exception: false) || -1 }
         to ||= step ? max : from
         raise wrong(what, text) unless from && from >= min && to <= max && from <= to
 

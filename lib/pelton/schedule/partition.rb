@@ -115,10 +115,10 @@ module Pelton
 
       # Writes the recurring messages of this partition as the app declares them, and ends those that it does not.
       def declare
-        declared = @recurring.to_h { |one| [one.id(@owner), one] }
+        declared = @recurring.to_h { |recurring| [recurring.id(@owner), recurring] }
         declared.select! { |id, _| Ids.partition(id, @producer.partitions, @topic, @config.queue_timeout) == @number }
-        declared.each do |id, one|
-          entry = one.entry(id, @number, @index[id])
+        declared.each do |id, recurring|
+          entry = recurring.entry(id, @number, @index[id])
           repair(id, entry.record(@topic)) if entry
         end
         own = @index.ids.select { |id| Recurring.of?(@owner, id) }
@@ -135,7 +135,7 @@ module Pelton
       # A later record of the same id counts instead. Perhaps an earlier owner has already written the repair, and the
       # message was sent.
       def replaced(id)
-        @repairs.reject! { |one| one[:key] == id } if @repairs.any?
+        @repairs.reject! { |record| record[:key] == id } if @repairs.any?
       end
 
       def sendable(now)

@@ -102,7 +102,7 @@ module Pelton
       end
 
       def bytes(value)
-        return value.to_a.flatten.map { |one| bytes(one) } if value.is_a?(Hash)
+        return value.to_a.flatten.map { |nested| bytes(nested) } if value.is_a?(Hash)
 
         value.is_a?(String) ? value.b : value
       end

@@ -65,7 +65,7 @@ module Pelton
         open
         kind, *facts = @subscription.poll(timeout)
         handle(kind, facts)
-        due = @partitions.each_value.select { |one| due?(one) }
+        due = @partitions.each_value.select { |partition| due?(partition) }
         due.each(&:promote)
         !kind.nil? || due.any?
       end

@@ -45,13 +45,13 @@ module Pelton
     def calls(listener)
       return unless @max_consume_time
 
-      listener.coordinators.flat_map do |one|
-        one.executors.filter_map do |executor|
+      listener.coordinators.flat_map do |coordinator|
+        coordinator.executors.filter_map do |executor|
           call, seconds = executor.busy
           next if call.nil? || seconds <= @max_consume_time
 
-          format("%s/%d: %s has been running for %.0f s (liveness.max_consume_time: %g s)", one.topic_name,
-                 one.partition, call, seconds, @max_consume_time)
+          format("%s/%d: %s has been running for %.0f s (liveness.max_consume_time: %g s)", coordinator.topic_name,
+                 coordinator.partition, call, seconds, @max_consume_time)
         end
       end
     end

@@ -88,7 +88,7 @@ module Pelton
 
     # Seconds that the longest present call of each partition runs, 0 without one; and those that are long.
     def calls
-      now = per_partition { |coordinator| coordinator.executors.filter_map { |one| one.busy&.last }.max || 0 }
+      now = per_partition { |coordinator| coordinator.executors.filter_map { |executor| executor.busy&.last }.max || 0 }
       long = @listeners.to_h do |listener|
         name = listener.group.name
         topics = now.fetch(name, {}).to_h do |topic, all|

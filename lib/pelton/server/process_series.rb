@@ -27,7 +27,7 @@ module Pelton
     # The series of all children as text. open: in the OpenMetrics format; only if all answered in it.
     #: (Array[ProcessSeries], ?open: bool) -> String
     def self.text(all, open: false)
-      metrics = all.flat_map { |one| one.metrics.to_a }.group_by(&:first)
+      metrics = all.flat_map { |series| series.metrics.to_a }.group_by(&:first)
       text = metrics.map do |name, named|
         samples = named.flat_map { |_, metric| metric.samples.map { |sample, value| "#{sample} #{value}\n" } }
         [*head(name, named[0][1], open).map { |line| "#{line}\n" }, *samples].join
@@ -40,7 +40,7 @@ module Pelton
       return metric.head if open
       return [] unless PLAIN.include?(metric.type)
 
-      total = metric.type == "counter" && metric.samples.each_key.all? { |one| one.start_with?("#{name}_total{") }
+      total = metric.type == "counter" && metric.samples.each_key.all? { |sample| sample.start_with?("#{name}_total{") }
       lines = metric.head.reject { |line| line.start_with?("# UNIT") }
       total ? lines.map { |line| line.sub(/\A# \w+ \S+/) { |start| "#{start}_total" } } : lines
     end
@@ -117,9 +117,9 @@ module Pelton
     def counted = @last.select { |_, metric| COUNTED.include?(metric.type) }
 
     def sum(some, more)
-      some.merge(more) do |_, one, two|
-        samples = one.samples.merge(two.samples) { |_, *values| values.sum { |value| number(value) } }
-        Metric.new(two.head, two.type, samples)
+      some.merge(more) do |_, earlier, later|
+        samples = earlier.samples.merge(later.samples) { |_, *values| values.sum { |value| number(value) } }
+        Metric.new(later.head, later.type, samples)
       end
     end
 

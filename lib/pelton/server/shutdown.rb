@@ -86,7 +86,7 @@ module Pelton
     private
 
     def phases
-      groups = @listeners.to_h { |one| [one.group.name, one.phases.dup] }
+      groups = @listeners.to_h { |listener| [listener.group.name, listener.phases.dup] }
       { groups: groups, **@phases }
     end
 
@@ -206,7 +206,7 @@ module Pelton
     # Waits for background threads until the time for the flush begins. Reports those that take longer.
     def end_backgrounds
       hearing { @scope.close([@background_timeout, [Clock.left(@ends - @flush_share), FORCE].max].min) }
-      [*@listeners, @scope].each { |one| @monitor.report_leaked(one.leaked_threads) }
+      [*@listeners, @scope].each { |owner| @monitor.report_leaked(owner.leaked_threads) }
       @monitor.close
     end
 

@@ -31,7 +31,7 @@ module Pelton
         def text(name, value) = plain?(value) ? Secrets.show(name, value) : "(#{value.class})"
 
         def plain?(value)
-          value.is_a?(Array) ? value.all? { |one| plain?(one) } : PLAIN.any? { |kind| value.is_a?(kind) }
+          value.is_a?(Array) ? value.all? { |nested| plain?(nested) } : PLAIN.any? { |kind| value.is_a?(kind) }
         end
 
         def cut(text) = text.size > LONGEST ? "#{text[0, LONGEST]}…" : text

@@ -49,7 +49,7 @@ module Pelton
       long_seconds: ["a number of seconds >= 30", ->(v) { FINITE.call(v) && v >= 30 }, PLAIN],
       seconds_range: ["a Range of seconds, for example 1..30",
                       lambda { |v|
-                        v.is_a?(Range) && [v.begin, v.end].all? { |one| one.is_a?(Numeric) } && v.begin >= 0 &&
+                        v.is_a?(Range) && [v.begin, v.end].all? { |bound| bound.is_a?(Numeric) } && v.begin >= 0 &&
                           v.begin <= v.end
                       }, ->(v) { Range.new(PLAIN.call(v.begin), PLAIN.call(v.end), v.exclude_end?) }],
       delays: ["an Array of numbers of seconds > 0, each larger than the one before",

@@ -28,9 +28,9 @@ module Pelton
         @count = wanted.values_at(*COUNTS).compact.first
         @criteria = Criteria.new(wanted.except(*COUNTS), known - COUNTS, &block)
         @candidates = objects.map { |object| Candidate.new(object) }
-        @candidates.select! { |one| [nil, one.topic, main[one.topic]].include?(topic) }
-        @unmet = @candidates.to_h { |one| [one, @criteria.unmet(one)] }.compare_by_identity
-        @found = @candidates.select { |one| @unmet[one].zero? }.map(&:object)
+        @candidates.select! { |candidate| [nil, candidate.topic, main[candidate.topic]].include?(topic) }
+        @unmet = @candidates.to_h { |candidate| [candidate, @criteria.unmet(candidate)] }.compare_by_identity
+        @found = @candidates.select { |candidate| @unmet[candidate].zero? }.map(&:object)
         @errors = errors
         @elsewhere = objects.map { |object| Candidate.new(object).topic }.uniq - [topic]
       end
@@ -52,18 +52,20 @@ module Pelton
       private
 
       # One event may be about several messages that were dropped.
-      def amount = @found.sum { |one| one.is_a?(Hash) && one[:count] ? one[:count] : 1 }
+      def amount = @found.sum { |object| object.is_a?(Hash) && object[:count] ? object[:count] : 1 }
 
       def nearest
         return ["there is none#{@what}#{", only of #{@elsewhere.join(", ")}" if @elsewhere.any?}"] if @candidates.empty?
 
-        shown = @candidates.sort_by.with_index { |one, index| [@unmet[one], index] }.first(MOST)
-        shown.each_with_index.map { |one, index| "#{index.zero? ? "nearest" : "also"}: #{one.show(@criteria.names)}" }
+        shown = @candidates.sort_by.with_index { |candidate, index| [@unmet[candidate], index] }.first(MOST)
+        shown.each_with_index.map do |candidate, index|
+          "#{index.zero? ? "nearest" : "also"}: #{candidate.show(@criteria.names)}"
+        end
       end
 
       def raised
         @errors.last(3).map do |error|
-          line = error.backtrace&.find { |one| !one.include?("/lib/pelton/") }.to_s[%r{[^/]+:\d+}]
+          line = error.backtrace&.find { |frame| !frame.include?("/lib/pelton/") }.to_s[%r{[^/]+:\d+}]
           "a consumer raised #{error.class}: #{error.message}#{" at #{line}" if line}"
         end
       end

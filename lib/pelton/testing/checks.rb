@@ -34,7 +34,7 @@ module Pelton
       private
 
       def candidates(name) = name == :produced ? kafka.topics.produced : consumed_messages
-      def events_of(name) = kafka.histories.flat_map { |one| one.events_of(name) }.map(&:payload)
+      def events_of(name) = kafka.histories.flat_map { |history| history.events_of(name) }.map(&:payload)
 
       # What happens in a retry topic counts for the topic that it belongs to.
       def mains

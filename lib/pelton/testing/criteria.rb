@@ -60,7 +60,7 @@ module Pelton
 
         case wanted
         when Hash then contains?(wanted, actual)
-        when Array then wanted.zip(actual).all? { |one, other| same?(one, other) }
+        when Array then wanted.zip(actual).all? { |pair| same?(*pair) }
         end
       end
     end

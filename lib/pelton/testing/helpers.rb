@@ -80,7 +80,7 @@ module Pelton
       #   revoke("orders", 0)
       #: (String, *Integer, ?lost: bool) -> void
       def revoke(topic, *partitions, lost: false)
-        listeners(topic).each { |one| one.client.take_away(topic_partitions(topic, partitions), lost: lost) }
+        listeners(topic).each { |listener| listener.client.take_away(topic_partitions(topic, partitions), lost: lost) }
         run_consumers
       end
 
@@ -88,7 +88,7 @@ module Pelton
       #   assign("orders", 0)
       #: (String, *Integer) -> void
       def assign(topic, *partitions)
-        listeners(topic).each { |one| one.client.give(topic_partitions(topic, partitions)) }
+        listeners(topic).each { |listener| listener.client.give(topic_partitions(topic, partitions)) }
         run_consumers
       end
 
@@ -199,7 +199,7 @@ module Pelton
       def end_session
         session = Session.current or return []
         all = Testing.strict ? session.topics.produced : []
-        all.reject { |one| one.origin || session.asserted.key?([*one.topic_partition, one.offset]) }
+        all.reject { |message| message.origin || session.asserted.key?([*message.topic_partition, message.offset]) }
       ensure
         session&.close
       end

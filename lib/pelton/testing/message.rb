@@ -27,7 +27,7 @@ module Pelton
       # Copies and freezes a value, so that a later change of the caller's object does not change the message.
       def self.copy(value)
         case value
-        when Array then value.map { |one| copy(one) }.freeze
+        when Array then value.map { |nested| copy(nested) }.freeze
         when nil then nil
         else value.dup.freeze
         end

@@ -125,7 +125,7 @@ module Pelton
         begin
           @running = true
           begin_clock
-          limit(JOBS) { [*@consumers.each_value.map(&:advance), *schedules.map { |one| one.turn(0) }].any? }
+          limit(JOBS) { [*@consumers.each_value.map(&:advance), *schedules.map { |schedule| schedule.turn(0) }].any? }
           @consumers.each_value(&:commit)
         ensure
           @running = false
@@ -196,11 +196,11 @@ module Pelton
 
       # Sends the messages of produce_later of each app that the test uses.
       def schedules
-        [app, *@consumers.keys].uniq.each do |one|
-          next if @schedules.key?(one) || one.config.schedule_topic.nil?
+        [app, *@consumers.keys].uniq.each do |used_app|
+          next if @schedules.key?(used_app) || used_app.config.schedule_topic.nil?
 
-          options = { recurring: one.routes.recurring, bus: one.notifications, native: Memory }
-          @schedules[one] = Schedule::Service.new(one.config.freeze, **options)
+          options = { recurring: used_app.routes.recurring, bus: used_app.notifications, native: Memory }
+          @schedules[used_app] = Schedule::Service.new(used_app.config.freeze, **options)
         end
         @schedules.values
       end
@@ -241,7 +241,7 @@ module Pelton
         def producer
           inherited = @inherited unless @producer
           super.tap do |producer|
-            (inherited.to_a - producer.middleware.to_a).each { |one| producer.middleware.append(one) }
+            (inherited.to_a - producer.middleware.to_a).each { |middleware| producer.middleware.append(middleware) }
             @inherited = nil if inherited
           end
         end

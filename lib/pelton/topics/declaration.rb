@@ -116,7 +116,7 @@ module Pelton
       #: (Declaration) -> Declaration
       def merge(other)
         unless @deleted == other.deleted?
-          differ(nil, *[self, other].map { |one| one.deleted? ? "deleted" : "declared" }, other)
+          differ(nil, *[self, other].map { |declaration| declaration.deleted? ? "deleted" : "declared" }, other)
         end
         Declaration.new(@name, location: @location, partitions: agreed(:partitions, other),
                                replication: agreed(:replication, other), config: agreed_config(other),

@@ -58,7 +58,7 @@ module Pelton
         @missing = {}
         @changes = @clusters.flat_map do |cluster|
           declarations = cluster.topics.values
-          declarations = declarations.select { |one| only.include?(one.name) } if only
+          declarations = declarations.select { |declaration| only.include?(declaration.name) } if only
           compare(cluster, declarations, deadline, allow_delete)
         end.freeze
         @missing.clear if only
@@ -96,8 +96,10 @@ module Pelton
       private
 
       def compare(cluster, declarations, deadline, allow_delete)
-        configured = declarations.reject { |one| one.creation[:config].empty? && one.config.empty? }
-        names = declarations.flat_map { |one| [one.name, *one.main_topics] }.uniq
+        configured = declarations.reject do |declaration|
+          declaration.creation[:config].empty? && declaration.config.empty?
+        end
+        names = declarations.flat_map { |declaration| [declaration.name, *declaration.main_topics] }.uniq
         state = with_admin(cluster) do |admin|
           ClusterState.read(admin, names, configs: configured.map(&:name), timeout: Clock.left(deadline))
         end
@@ -112,7 +114,7 @@ module Pelton
 
       # The configs of a topic change together, because Kafka checks them together.
       def steps(changes)
-        changes.slice_when { |one, other| one.action != :alter_config || one.topic != other.topic }.to_a
+        changes.slice_when { |change, later| change.action != :alter_config || change.topic != later.topic }.to_a
       end
 
       # Returns the error, or nil.
@@ -123,7 +125,8 @@ module Pelton
         when :delete then admin.delete_topic(change.topic, timeout: timeout)
         when :add_partitions then admin.create_partitions(change.topic, change.to, timeout: timeout)
         when :alter_config
-          admin.alter_config(step.to_h { |one| [one.setting, one.to] }, topic: change.topic, timeout: timeout)
+          config = step.to_h { |altered| [altered.setting, altered.to] }
+          admin.alter_config(config, topic: change.topic, timeout: timeout)
         end
         nil
       rescue KafkaError => e

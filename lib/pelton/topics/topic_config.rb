@@ -69,8 +69,8 @@ module Pelton
 
       # Do both values mean the same to Kafka? "delete,compact" and "compact, delete" do.
       #: (String, String?, String?) -> bool
-      def same?(name, one, other)
-        one == other || (!one.nil? && !other.nil? && comparable(name, one) == comparable(name, other))
+      def same?(name, value, other)
+        value == other || (!value.nil? && !other.nil? && comparable(name, value) == comparable(name, other))
       end
 
       # "did you mean …?" for a name that is written almost like a known one; nil for other names.

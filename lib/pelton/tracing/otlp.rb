@@ -23,7 +23,7 @@ module Pelton
       #: (Array[OwnSpans::Span]) -> String
       def body(spans)
         JSON.generate(resourceSpans: [{ resource: @resource,
-                                        scopeSpans: [{ scope: @scope, spans: spans.map { |one| span(one) } }] }])
+                                        scopeSpans: [{ scope: @scope, spans: spans.map { |span| span(span) } }] }])
       end
 
       private
@@ -60,7 +60,7 @@ module Pelton
         when true, false then { boolValue: value }
         when Integer then value.bit_length < 64 ? { intValue: value.to_s } : { stringValue: value.to_s }
         when Float then value.finite? ? { doubleValue: value } : { stringValue: value.to_s }
-        when Array then { arrayValue: { values: value.map { |one| value(one) } } }
+        when Array then { arrayValue: { values: value.map { |nested| value(nested) } } }
         else { stringValue: text(value) }
         end
       end

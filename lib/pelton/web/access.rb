@@ -19,7 +19,7 @@ module Pelton
       # Is this an address of this machine only?
       #: (String?) -> bool
       def self.loopback?(address)
-        address == "localhost" || IPAddr.new(address.to_s).then { |one| one.loopback? || one.native.loopback? }
+        address == "localhost" || IPAddr.new(address.to_s).then { |ip| ip.loopback? || ip.native.loopback? }
       rescue IPAddr::Error
         false
       end
@@ -58,8 +58,8 @@ module Pelton
         scheme.to_s.casecmp?("basic") && same?(text.to_s.unpack1("m"), @credentials)
       end
 
-      def same?(one, other)
-        OpenSSL.fixed_length_secure_compare(*[one, other].map { |text| OpenSSL::Digest::SHA256.digest(text) })
+      def same?(given, other)
+        OpenSSL.fixed_length_secure_compare(*[given, other].map { |text| OpenSSL::Digest::SHA256.digest(text) })
       end
 
       def local?(request)

@@ -47,11 +47,11 @@ module Pelton
       # Actions on this topic or process, or all, newest first.
       #: (?String?) -> Array[Action]
       def list(topic = nil)
-        @lock.synchronize { @list.select { |one| topic.nil? || one.topic == topic }.map(&:dup) }
+        @lock.synchronize { @list.select { |action| topic.nil? || action.topic == topic }.map(&:dup) }
       end
 
       #: (?String?) -> bool
-      def running?(topic = nil) = list(topic).any? { |one| one.result.nil? }
+      def running?(topic = nil) = list(topic).any? { |action| action.result.nil? }
 
       # The letters of a topic, decoded as its route says.
       #: (String) -> DeadLetters
@@ -145,7 +145,7 @@ module Pelton
         end
         run("Publish #{topic}/#{place.join(" offset ")} once more", topic) do |action, _|
           app = @web.app
-          message = Reading.new(app, topic).from(*place, 1).messages.find { |one| one.offset == place.last } or
+          message = Reading.new(app, topic).from(*place, 1).messages.find { |found| found.offset == place.last } or
             next "there is no such message"
           delivery = app.producer.pipe_sync(message, to: topic, partition: message.partition)
           action.done = 1
@@ -171,7 +171,7 @@ module Pelton
 
         report = @commands.process(request[:id])
         run("#{action.capitalize} #{report.process_name}", report.id) do |progress, stop|
-          @commands.one(action, report, progress, stop)
+          @commands.command_process(action, report, progress, stop)
         end
       end
 
@@ -184,7 +184,9 @@ module Pelton
         raise ConfigError.new("all", nil, "there is no process to #{action}") if reports.empty?
 
         text = "#{action.capitalize} #{reports.size} #{reports.size == 1 ? "process" : "processes"}"
-        run(text, PROCESSES, "process") { |progress, stop| @commands.all(action, reports, progress, stop) }
+        run(text, PROCESSES, "process") do |progress, stop|
+          @commands.command_processes(action, reports, progress, stop)
+        end
       end
 
       def run(text, topic, noun = "letter", &work)

@@ -69,12 +69,12 @@ module Pelton
       #: (Observation, String, ?[String, Integer]?) -> Float?
       def waiting(observation, group, topic_partition = nil)
         all = topic_partition ? [topic_partition] : observation.lags(group).select { |_, lag| lag.positive? }.keys
-        all.filter_map do |one|
-          commit = observation.commits.dig(group, one)
-          next unless observation.lags(group).fetch(one, 0).positive?
+        all.filter_map do |pair|
+          commit = observation.commits.dig(group, pair)
+          next unless observation.lags(group).fetch(pair, 0).positive?
 
-          since = series(:end, one).above(commit)
-          observation.at - @before.fetch([one, commit], since) if since
+          since = series(:end, pair).above(commit)
+          observation.at - @before.fetch([pair, commit], since) if since
         end.max
       end
 
@@ -122,7 +122,7 @@ module Pelton
 
       # The observation with 0 in place of lags that are none. A lag is read once it did not move since the last look.
       def without_markers(now)
-        spans, before = [now, @observation].map { |one| one ? one.spans : [] }
+        spans, before = [now, @observation].map { |observation| observation ? observation.spans : [] }
         none = @markers.among(spans, readable: spans & before)
         none.empty? ? now : now.without(none)
       end
@@ -196,7 +196,7 @@ module Pelton
       end
 
       # Groups and topics that are gone.
-      def forget(now) = @series.delete_if { |_, one| one.end < now.at - Series::SPAN }
+      def forget(now) = @series.delete_if { |_, series| series.end < now.at - Series::SPAN }
 
       def rates(before, now)
         seconds = [now.at - before.at, 0.001].max
@@ -229,7 +229,9 @@ module Pelton
       end
 
       def note_members(before, now, id)
-        old, new = [before, now].map { |one| one.groups[id].members.to_h { |member| [member.id, member.client_id] } }
+        old, new = [before, now].map do |observation|
+          observation.groups[id].members.to_h { |member| [member.id, member.client_id] }
+        end
         { "joined" => new.except(*old.keys), "left" => old.except(*new.keys) }.each do |verb, members|
           members.each_value { |client| note(now, id, "#{client} #{verb}") }
         end

@@ -41,9 +41,9 @@ module Pelton
 
       # [["trace", "42"], …]
       def header_rows(headers)
-        headers.flat_map do |name, value|
-          values = value.is_a?(Array) ? value : [value]
-          values.map { |one| [bytes_text(name), bytes_text(one)] }
+        headers.flat_map do |name, given|
+          values = given.is_a?(Array) ? given : [given]
+          values.map { |value| [bytes_text(name), bytes_text(value)] }
         end
       end
 

@@ -32,7 +32,7 @@ module Pelton
 
       # A topic that was deleted since has no end.
       def self.ends(admin, topics, left)
-        led = topics.flat_map { |name, topic| topic.partitions.select(&:leader).map { |one| [name, one.number] } }
+        led = topics.flat_map { |name, topic| [name].product(topic.partitions.select(&:leader).map(&:number)) }
         admin.offsets(led.product([:end]).to_h, committed: false, **left.call).compact
       rescue KafkaError => e
         raise unless UNKNOWN.include?(e.name)
@@ -105,11 +105,11 @@ module Pelton
       end
 
       def of_topic(topic)
-        topic.partitions.filter_map do |one|
-          name = "#{topic.name}/#{one.number}"
-          if one.leader.nil? then ["#{name} has no leader", :topic, topic.name]
-          elsif one.in_sync.size < one.replicas.size
-            ["#{name} has #{one.in_sync.size} of #{one.replicas.size} replicas in sync", :topic, topic.name]
+        topic.partitions.filter_map do |partition|
+          name = "#{topic.name}/#{partition.number}"
+          if partition.leader.nil? then ["#{name} has no leader", :topic, topic.name]
+          elsif partition.in_sync.size < partition.replicas.size
+            ["#{name} has #{partition.in_sync.size} of #{partition.replicas.size} replicas in sync", :topic, topic.name]
           end
         end
       end

@@ -88,7 +88,7 @@ module Pelton
       # Does the page renew itself?
       def live? = true
 
-      def cluster_name = now&.cluster&.brokers&.first&.then { |one| "#{one.host}:#{one.port}" }
+      def cluster_name = now&.cluster&.brokers&.first&.then { |broker| "#{broker.host}:#{broker.port}" }
 
       # The entry of the menu that the page belongs to.
       def section = "/"
@@ -178,7 +178,7 @@ module Pelton
       def routed_letters
         return [] if app.routes.empty?
 
-        app.routes.groups(app.config).flat_map { |one| one.topics.values.filter_map(&:dead_letters) }
+        app.routes.groups(app.config).flat_map { |group| group.topics.values.filter_map(&:dead_letters) }
       rescue ConfigError # such as a group_id that is missing
         []
       end
@@ -187,7 +187,7 @@ module Pelton
       def new_letters(topics = letter_topics)
         return 0 unless now
 
-        topic_partitions = topics.flat_map { |name| now.topics[name]&.partitions.to_a.map { |one| [name, one.number] } }
+        topic_partitions = topics.flat_map { |name| [name].product(now.topics[name]&.partitions.to_a.map(&:number)) }
         topic_partitions.sum { |topic_partition| history.series(:end, topic_partition).growth }
       end
 
@@ -207,10 +207,10 @@ module Pelton
 
       # What actions on this topic or process do or did: the latest ones.
       def actions_list(topic, most = 3)
-        rows = web.actions.list(topic).first(most).map do |one|
-          progress = "#{plural(one.done, one.noun)} so far " if one.done.positive?
-          state = one.result ? "#{one.result}." : "#{progress}…"
-          Html.tag(:p, "#{one.text}: #{state}", class: "notice #{one.failed ? "bad" : "good"}", role: "status")
+        rows = web.actions.list(topic).first(most).map do |action|
+          progress = "#{plural(action.done, action.noun)} so far " if action.done.positive?
+          state = action.result ? "#{action.result}." : "#{progress}…"
+          Html.tag(:p, "#{action.text}: #{state}", class: "notice #{action.failed ? "bad" : "good"}", role: "status")
         end
         Html.join(rows)
       end

@@ -71,7 +71,7 @@ module Pelton
         return [1, least].max unless number.positive?
 
         size = 10.0**Math.log10(number).floor
-        top = ROUND.find { |one| one * size >= number * 0.999_999 } * size
+        top = ROUND.find { |factor| factor * size >= number * 0.999_999 } * size
         [top >= 1 ? top.round : top, least].max
       end
 
@@ -90,7 +90,7 @@ module Pelton
 
       # For those who do not see it.
       def label(title, lines, most, text)
-        now = lines.map { |name, one| "#{name} #{one.empty? ? "unknown" : text.call(one.last)}" }
+        now = lines.map { |name, series| "#{name} #{series.empty? ? "unknown" : text.call(series.last)}" }
         "#{title}: #{now.join(", ")}; most #{text.call(most)}"
       end
 
@@ -107,7 +107,7 @@ module Pelton
       end
 
       def polylines(series, index, (width, height), scale)
-        parts = series.points(scale[:points]).slice_when { |(one, _), (other, _)| other - one > scale[:gap] }
+        parts = series.points(scale[:points]).slice_when { |(time, _), (later, _)| later - time > scale[:gap] }
         parts.map do |part|
           # A value alone is a short line.
           part << [part.last.first + (scale[:span] * 0.003), part.last.last] if part.size == 1

@@ -26,7 +26,9 @@ module Pelton
       def reached(action)
         topic = @web.command_topic
         live = Reports::Summary.new(@web.reports.latest, now: Clock.wall).live
-        live.select { |one| one.commands == topic && !Reports::Command.new(one.id, action).done?(one.state) }
+        live.select do |report|
+          report.commands == topic && !Reports::Command.new(report.id, action).done?(report.state)
+        end
       end
 
       # The process with this id. Raises ConfigError if it does not report or takes no commands.
@@ -41,7 +43,7 @@ module Pelton
 
       # Sends the command, and returns what the process then reported.
       #: (String, Reports::Report, Actions::Action, Background::Stop) -> String
-      def one(action, report, progress, stop)
+      def command_process(action, report, progress, stop)
         failed = send_to([report], action, progress, stop)
         return "not known: the dashboard ended" if failed.nil?
         return "it is #{report(report.id).state}" if failed.empty?
@@ -52,7 +54,7 @@ module Pelton
 
       # The same for several processes.
       #: (String, Array[Reports::Report], Actions::Action, Background::Stop) -> String
-      def all(action, reports, progress, stop)
+      def command_processes(action, reports, progress, stop)
         failed = send_to(reports, action, progress, stop)
         return "not known of all: the dashboard ended" if failed.nil?
         return "#{progress.done} done" if failed.empty?
@@ -63,13 +65,13 @@ module Pelton
 
       private
 
-      def report(id) = @web.reports.latest.find { |one| one.id == id }
+      def report(id) = @web.reports.latest.find { |report| report.id == id }
 
       # Returns the processes that have not answered in time; nil: it was asked to stop before.
       def send_to(reports, action, progress, stop)
-        commands = reports.to_h { |one| [one, Reports::Command.new(one.id, action)] }
+        commands = reports.to_h { |report| [report, Reports::Command.new(report.id, action)] }
         ends = commands.each_value.map(&:ends).max
-        messages = commands.each_value.map { |one| one.message(@web.command_topic) }
+        messages = commands.each_value.map { |command| command.message(@web.command_topic) }
         @web.app.producer.produce_many_sync(messages)
         loop do
           drop_answered(commands)
@@ -82,7 +84,7 @@ module Pelton
 
       # commands: {a report before the command => the command}
       def drop_answered(commands)
-        latest = @web.reports.latest.to_h { |one| [one.id, one] }
+        latest = @web.reports.latest.to_h { |report| [report.id, report] }
         commands.reject! do |before, command|
           found = latest[before.id]
           found && found.at > before.at && command.done?(found.state)

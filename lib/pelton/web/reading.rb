@@ -43,7 +43,9 @@ module Pelton
       def newest(limit, partition: nil, &changed_at)
         bounds = bounds(partition).reject { |_, range| range.size.zero? }
         bounds = bounds.max_by(limit) { |pair, _| changed_at.call(pair) }.to_h if bounds.size > limit
-        first_of(last_of(bounds, limit), limit) { |one| [-one.timestamp_ms, one.partition, -one.offset] }
+        first_of(last_of(bounds, limit), limit) do |message|
+          [-message.timestamp_ms, message.partition, -message.offset]
+        end
       end
 
       # Messages of one partition from this offset on.
@@ -66,7 +68,7 @@ module Pelton
         bounds = bounds(partition)
         begins = @app.admin.offsets(bounds.transform_values { time }, committed: false, timeout: TIME).compact
         found = read(begins.to_h { |pair, first| [pair, first_scanned(first...bounds[pair].end)] }, limit)
-        first_of(found, limit) { |one| [one.timestamp_ms, one.partition, one.offset] }
+        first_of(found, limit) { |message| [message.timestamp_ms, message.partition, message.offset] }
       end
 
       private
@@ -112,7 +114,7 @@ module Pelton
         scan = Offsets::Scan.new(@app, [@topic], where: @where, format: { decode: decode, deserializers: deserializer,
                                                                           key_deserializers: key_deserializer })
         found = []
-        early = scan.run(ranges, seconds: TIME, bytes: BYTES, most: most) { |one| found << one }
+        early = scan.run(ranges, seconds: TIME, bytes: BYTES, most: most) { |message| found << message }
         looked = ranges.sum { |pair, range| scan.reached.fetch(pair, range.end) - range.begin }
         Found.new(found, looked, early.nil?)
       end

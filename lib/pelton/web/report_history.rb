@@ -12,7 +12,8 @@ module Pelton
     # topic. The first report after an hour without such a page ends it.
     class ReportHistory
       # What is remembered of each process: rates as means, the others as they were last.
-      RATES = { in: :rate_in.to_proc, out: ->(one) { one.rates[:out] }, errors: ->(one) { one.rates[:errors] } }.freeze
+      RATES = { in: :rate_in.to_proc, out: ->(report) { report.rates[:out] },
+                errors: ->(report) { report.rates[:errors] } }.freeze
       LEVELS = { lag: :lag.to_proc, rss: :rss.to_proc }.freeze
       # Seconds between two remembered numbers.
       EVERY = 10
@@ -82,7 +83,7 @@ module Pelton
           @asked_at = Clock.now
           start
           @changed.wait(@lock, Clock.left(deadline)) until @complete || @problem || Clock.left(deadline).zero?
-          @latest.values.sort_by { |one| [one.host, one.pid, one.at] }
+          @latest.values.sort_by { |report| [report.host, report.pid, report.at] }
         end
       end
 
@@ -105,7 +106,7 @@ module Pelton
       # The same as the sum of all processes, up to the last STEP that is over.
       #: (Symbol) -> Series
       def total(kind)
-        all = @lock.synchronize { @series.select { |(one, _), _| one == kind }.values.map(&:points) }
+        all = @lock.synchronize { @series.select { |(own_kind, _), _| own_kind == kind }.values.map(&:points) }
         by_step(all.flat_map do |points|
           steps = points.group_by { |at, _| (at / STEP).floor }
           steps.map { |step, some| [step, some.sum(&:last).fdiv(some.size)] }
@@ -127,7 +128,8 @@ module Pelton
       #: () -> Array[Failure]
       def failures
         oldest = Clock.wall - Series::SPAN
-        @lock.synchronize { @failures.select { |one| one.facts[:at] >= oldest } }.sort_by { |one| -one.facts[:at] }
+        recent = @lock.synchronize { @failures.select { |failure| failure.facts[:at] >= oldest } }
+        recent.sort_by { |failure| -failure.facts[:at] }
       end
 
       # Processes whose clock differs from ours, as their reports show when they arrive: {"web-1:4711" => seconds that
@@ -260,8 +262,8 @@ module Pelton
 
       def forget
         oldest = Clock.wall - Series::SPAN
-        gone = @latest.select { |_, one| one.at < oldest }.keys
-        gone << @latest.min_by { |_, one| one.at }.first if @latest.size - gone.size > PROCESSES
+        gone = @latest.select { |_, report| report.at < oldest }.keys
+        gone << @latest.min_by { |_, report| report.at }.first if @latest.size - gone.size > PROCESSES
         gone.each do |id|
           [@latest, @before].each { |known| known.delete(id) }
           [*RATES.keys, *LEVELS.keys].each { |kind| @series.delete([kind, id]) }

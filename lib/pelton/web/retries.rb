@@ -46,7 +46,7 @@ module Pelton
             next unless state == "failing"
 
             wanted = { group: group, topic: topic, partition: number }
-            found = failures.find { |one| one.id == report.id && one.facts >= wanted }
+            found = failures.find { |failure| failure.id == report.id && failure.facts >= wanted }
             Failing.new(group, topic, number, report.process_name, report.id, found&.facts)
           end
         end
@@ -59,7 +59,7 @@ module Pelton
           lags = now.lags(group).select { |(name, _), lag| lag.positive? && name.match?(Routing::Topic::RETRY_SUFFIX) }
           lags.group_by { |(name, _), _| name }.map { |name, all| Topic.new(name, group, all.sum(&:last)) }
         end
-        found.sort_by { |one| [-one.messages, one.name, one.group] }
+        found.sort_by { |topic| [-topic.messages, topic.name, topic.group] }
       end
     end
   end

@@ -66,7 +66,7 @@ module Pelton
       def read(ranges)
         scan = Offsets::Scan.new(@app, ranges.keys.map(&:first).uniq, where: @where)
         found = Found.new(messages: [], total: 0, offsets: ranges.each_value.sum(&:size))
-        found.ended = scan.run(ranges, **@limits) { |one| add(found, one) }
+        found.ended = scan.run(ranges, **@limits) { |message| add(found, message) }
         found.bytes = scan.bytes
         found.messages = newest(found)
         found
@@ -79,7 +79,9 @@ module Pelton
       end
 
       def newest(found)
-        found.messages.max_by(MOST) { |one| [one.timestamp_ms.to_i, one.topic, one.partition, one.offset] }
+        found.messages.max_by(MOST) do |message|
+          [message.timestamp_ms.to_i, message.topic, message.partition, message.offset]
+        end
       end
     end
   end

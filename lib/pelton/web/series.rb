@@ -61,13 +61,13 @@ module Pelton
       # Since when its values have been above this one; nil: the last one is not.
       #: (Numeric) -> Float?
       def above(value)
-        index = (@values.rindex { |one| one <= value } || -1) + 1
+        index = (@values.rindex { |earlier| earlier <= value } || -1) + 1
         @times[index]
       end
 
       # When it got its last value; nil: it has had the same one all the time.
       #: () -> Float?
-      def changed_at = @values.rindex { |one| one != @values.last }&.then { |index| @times[index + 1] }
+      def changed_at = @values.rindex { |earlier| earlier != @values.last }&.then { |index| @times[index + 1] }
 
       # The mean of the last seconds.
       #: (Numeric) -> Numeric?

@@ -118,7 +118,7 @@ module Pelton
       # {["orders", 0] => 3...59}: the offsets that Kafka keeps. A topic that was deleted has none.
       def kept(names)
         topics = @app.admin.topics(timeout: ASK).slice(*names)
-        led = topics.flat_map { |name, topic| topic.partitions.select(&:leader).map { |one| [name, one.number] } }
+        led = topics.flat_map { |name, topic| [name].product(topic.partitions.select(&:leader).map(&:number)) }
         first, last = %i[beginning end].map do |position|
           @app.admin.offsets(led.product([position]).to_h, committed: false, timeout: ASK)
         end
@@ -143,9 +143,9 @@ module Pelton
       def sum(scan, ranges)
         looked = ranges.transform_values(&:begin)
         weights = []
-        ended = scan.run(ranges, seconds: SECONDS, bytes: BYTES) do |one|
-          weights << weight(one)
-          looked[one.topic_partition] = one.offset + 1
+        ended = scan.run(ranges, seconds: SECONDS, bytes: BYTES) do |message|
+          weights << weight(message)
+          looked[message.topic_partition] = message.offset + 1
         end
         offsets = ranges.sum { |read, range| (ended ? looked[read] : range.end) - range.begin }
         [offsets, weights.size, weights.sum]
@@ -164,7 +164,9 @@ module Pelton
       end
 
       def weight(message)
-        headers = message.raw_headers.sum { |name, values| [*values].sum { |one| name.bytesize + one.to_s.bytesize } }
+        headers = message.raw_headers.sum do |name, values|
+          [*values].sum { |value| name.bytesize + value.to_s.bytesize }
+        end
         message.raw_key.to_s.bytesize + message.size + headers
       end
     end

@@ -67,7 +67,7 @@ module Pelton
 
       def topic_partitions
         all = @app.admin.topics(@topic, timeout: ASK).fetch(@topic).partitions.select(&:leader)
-        return all.map { |one| [@topic, one.number] } if all.size <= PARTITIONS
+        return all.map { |partition| [@topic, partition.number] } if all.size <= PARTITIONS
 
         problem = "has #{all.size} partitions, of #{PARTITIONS} at most for a day or a week"
         raise ConfigError.new("topic", @topic, problem)

@@ -33,7 +33,7 @@ module Pelton
       #: (Array[Integer], Background::Stop) { (Integer, Array[Reports::Report]) -> void } -> void
       def each(times, stop)
         partitions = @app.admin.topics(@topic, timeout: ASK).fetch(@topic).partitions
-        topic_partitions = partitions.map { |one| [@topic, one.number] }
+        topic_partitions = partitions.map { |partition| [@topic, partition.number] }
         ends = offsets(topic_partitions, :end)
         scan = Offsets::Scan.new(@app, [@topic], kafka: KAFKA)
         scan.keep do
@@ -41,7 +41,7 @@ module Pelton
             break if stop.stop?
 
             first, last = [time - @window, time].map { |at| offsets(topic_partitions, Time.at(at)) }
-            ranges = topic_partitions.to_h { |one| [one, (first[one] || ends[one])...(last[one] || ends[one])] }
+            ranges = topic_partitions.to_h { |pair| [pair, (first[pair] || ends[pair])...(last[pair] || ends[pair])] }
             yield time, reports(scan, ranges)
           end
         end
@@ -55,7 +55,9 @@ module Pelton
 
       def reports(scan, ranges)
         texts = {}
-        ended = scan.run(ranges, seconds: SECONDS, bytes: BYTES) { |one| texts[one.raw_key] = one.raw_payload }
+        ended = scan.run(ranges, seconds: SECONDS, bytes: BYTES) do |message|
+          texts[message.raw_key] = message.raw_payload
+        end
         raise WaitTimeout.new("reading the reports of #{@topic}", nil, SECONDS) if ended == :time
 
         texts.each_value.filter_map { |text| Reports::Report.parse(text) }

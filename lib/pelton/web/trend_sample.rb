@@ -24,9 +24,9 @@ module Pelton
         @time = time
         @before = before
         @values = Hash.new(0)
-        @totals = reports.to_h { |one| [one.id, [one.at, one.totals]] }
-        reports.each_with_index { |one, at| add(one, at < PROCESSES) }
-        @values[[:processes]] = reports.count { |one| !one.stopped? } if reports.any?
+        @totals = reports.to_h { |report| [report.id, [report.at, report.totals]] }
+        reports.each_with_index { |report, at| add(report, at < PROCESSES) }
+        @values[[:processes]] = reports.count { |report| !report.stopped? } if reports.any?
         @values.default = nil
         @values.freeze
         @before = nil
@@ -39,7 +39,7 @@ module Pelton
       def add(report, kept)
         groups = groups(report)
         groups.each { |words, value| add_group(words, value) }
-        sum = ->(kind) { groups.sum { |(one, *), value| one == kind ? value : 0 } }
+        sum = ->(kind) { groups.sum { |(own_kind, *), value| own_kind == kind ? value : 0 } }
         facts = { in: sum.call(:in), out: rate(report, report.rates[:out]) { |all| all[:out] },
                   errors: rate(report, report.rates[:errors]) { |all| all[:errors] } }
         facts.update(lag: sum.call(:lag), rss: report.rss) unless report.stopped?

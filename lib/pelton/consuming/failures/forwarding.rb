@@ -49,7 +49,7 @@ module Pelton
       # message stays here.
       def move(failure, outcome)
         copy = copy(failure, outcome.to, outcome.due_in)
-        outcome.sent(insist(copy, failure) { |one| transfer(one, failure) }.omitted)
+        outcome.sent(insist(copy, failure) { |sendable| transfer(sendable, failure) }.omitted)
       rescue KafkaError => e
         raise unless outcome.due_in && e.message_refused?
 

@@ -109,7 +109,7 @@ module Pelton
       # Each engine's time as a part of inline's. Rounds are compared one by one, because their batches ran at about the
       # same time. So a slow second of the machine affects all engines.
       def ratios(costs)
-        costs.transform_values { |rounds| median(rounds.zip(costs[:inline]).map { |one, other| one / other }) }
+        costs.transform_values { |rounds| median(rounds.zip(costs[:inline]).map { |own, inline| own / inline }) }
       end
 
       def best(ratios)

@@ -11,7 +11,7 @@ module Pelton
       #: (Hash[String, untyped], Avro::SchemaPrefetcher?) -> void
       def initialize(deserializers, look_ups = nil)
         # {"orders" => Decoding, "logs" => nil, "*" => Decoding}
-        @decodings = deserializers.transform_values { |one| one if one.is_a?(Decoding) }
+        @decodings = deserializers.transform_values { |deserializer| deserializer if deserializer.is_a?(Decoding) }
         @look_ups = look_ups
       end
 

@@ -77,7 +77,7 @@ module Pelton
           @closed = true
           [*@retired, *@dispatcher]
         end
-        dispatchers.select(&:alive?).map { |one| one.close(Clock.left(deadline)) }.all?
+        dispatchers.select(&:alive?).map { |dispatcher| dispatcher.close(Clock.left(deadline)) }.all?
       end
 
       def inspect = "#<#{self.class} #{@name} of #{@size} #{@kind.name[/\w+\z/]}s>"

@@ -27,7 +27,7 @@ module Pelton
           return if ::Ractor.shareable?(job)
 
           inside = job.instance_variables.map { |name| job.instance_variable_get(name) }
-          job.freeze if inside.all? { |one| one.equal?(job) || ::Ractor.shareable?(one) }
+          job.freeze if inside.all? { |object| object.equal?(job) || ::Ractor.shareable?(object) }
           refusal(job)
         end
 
@@ -64,8 +64,8 @@ module Pelton
         # on the path, because objects may refer to themselves.
         def blame(object, seen = {}.compare_by_identity)
           seen[object] = true
-          name = object.instance_variables.find do |one|
-            inside = object.instance_variable_get(one)
+          name = object.instance_variables.find do |variable|
+            inside = object.instance_variable_get(variable)
             !seen.key?(inside) && !::Ractor.shareable?(inside)
           end
           return describe(object) unless name

@@ -16,7 +16,7 @@ module Pelton
         alias_method :partition, :number
         def produced? = state == :committed
         def row = [offset, timestamp_ms, key, payload, headers]
-        def bytes = key.to_s.bytesize + payload.to_s.bytesize + headers.flatten.sum { |one| one.to_s.bytesize }
+        def bytes = key.to_s.bytesize + payload.to_s.bytesize + headers.flatten.sum { |text| text.to_s.bytesize }
       end
 
       # The messages of one partition, by offset. The broker's lock guards changes.
@@ -92,8 +92,8 @@ module Pelton
 
         # A repeated header has an Array of values.
         def rows(headers)
-          (headers || {}).flat_map do |name, value|
-            (value.is_a?(Array) ? value : [value]).map { |one| [copy(name), copy(one)] }
+          (headers || {}).flat_map do |name, given|
+            (given.is_a?(Array) ? given : [given]).map { |value| [copy(name), copy(value)] }
           end
         end
 

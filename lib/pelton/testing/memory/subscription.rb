@@ -82,8 +82,8 @@ module Pelton
 
         def mark(topic, partition, offset, _leader_epoch = -1, metadata = nil)
           check_open
-          one = @assigned[[topic, partition]] or return false
-          one.mark = [offset, metadata]
+          assigned = @assigned[[topic, partition]] or return false
+          assigned.mark = [offset, metadata]
           true
         end
 
@@ -108,8 +108,8 @@ module Pelton
 
         def committed(pairs, _timeout) = pairs.map { |pair| @broker.committed(@group, pair)&.first }
         def committed_with_metadata(pairs, _timeout) = pairs.map { |pair| @broker.committed(@group, pair) }
-        def pause(pairs) = pairs.map { |pair| assigned(pair) }.each { |one| one.state = :paused }
-        def resume(pairs) = pairs.map { |pair| assigned(pair) }.each { |one| one.state = :reading }
+        def pause(pairs) = pairs.map { |pair| assigned(pair) }.each { |partition| partition.state = :paused }
+        def resume(pairs) = pairs.map { |pair| assigned(pair) }.each { |partition| partition.state = :reading }
 
         def seek(topic, partition, offset, _timeout = nil)
           assigned([topic, partition]).seek(reset([topic, partition], offset))
@@ -130,7 +130,7 @@ module Pelton
 
         def ends
           check_open
-          @assigned.map { |pair, one| [*pair, one.position, one.end_offset] }
+          @assigned.map { |pair, partition| [*pair, partition.position, partition.end_offset] }
         end
 
         # A time of −1 is the end.
@@ -199,7 +199,7 @@ module Pelton
         end
 
         def wanted
-          @topics.flat_map { |one| one.is_a?(Regexp) ? @broker.topics.grep(one) : one }.uniq
+          @topics.flat_map { |topic| topic.is_a?(Regexp) ? @broker.topics.grep(topic) : topic }.uniq
         end
 
         def add(pair, offset)
@@ -237,8 +237,8 @@ module Pelton
 
         # In turns: the partition that is read comes last the next time.
         def batch
-          @assigned.to_a.each do |pair, one|
-            next unless one.reading? && (batch = one.batch(*@limits))
+          @assigned.to_a.each do |pair, partition|
+            next unless partition.reading? && (batch = partition.batch(*@limits))
 
             @assigned[pair] = @assigned.delete(pair)
             return [:batch, batch]
@@ -247,8 +247,8 @@ module Pelton
         end
 
         def at_end
-          pair, one = @assigned.find { |_, found| found.reading? && found.report_end? } if @reports_end
-          [:eof, *pair, one.position] if pair
+          pair, partition = @assigned.find { |_, found| found.reading? && found.report_end? } if @reports_end
+          [:eof, *pair, partition.position] if pair
         end
 
         def report_revocation(pairs, lost: false)
@@ -264,13 +264,13 @@ module Pelton
         end
 
         def commit_mark(pair)
-          one = @assigned[pair]
-          offset, metadata = one&.mark
-          return if offset.nil? || (one.committed && offset <= one.committed)
+          partition = @assigned[pair]
+          offset, metadata = partition&.mark
+          return if offset.nil? || (partition.committed && offset <= partition.committed)
 
           @broker.commit_offset(@group, pair, offset, metadata)
-          one.committed = offset
-          one.mark = nil
+          partition.committed = offset
+          partition.mark = nil
         end
       end
     end

@@ -44,7 +44,9 @@ module Pelton
       # The active listeners that read a topic, of one group or of all.
       #: (String, ?String?) -> Array[InlineListener]
       def active(topic, group = nil)
-        @listeners.each_value.select { |one| [nil, one.group.name].include?(group) && reads?(one.group, topic) }
+        @listeners.each_value.select do |listener|
+          [nil, listener.group.name].include?(group) && reads?(listener.group, topic)
+        end
       end
 
       # {group => route} of a topic, as declared: for a retry topic, that of its main topic; for a topic that a pattern
@@ -52,10 +54,10 @@ module Pelton
       #: (String, ?String?) -> Hash[String, Routing::Topic]
       def routes(topic, group = nil)
         check_group(group)
-        found = groups.select { |one| [nil, one.name].include?(group) && reads?(one, topic) }
+        found = groups.select { |reader| [nil, reader.name].include?(group) && reads?(reader, topic) }
         raise unknown(topic, group) if found.empty?
 
-        found.to_h { |one| [one.name, declared(one, topic)] }
+        found.to_h { |reader| [reader.name, declared(reader, topic)] }
       end
 
       # All groups of the app's routes.
@@ -117,7 +119,8 @@ module Pelton
       def reads?(group, topic) = !group.topics.each_value.find { |route| route.match?(topic) }.nil?
 
       def declared(group, topic)
-        route = group.topics.values.sort_by { |one| one.pattern ? 1 : 0 }.find { |one| one.match?(topic) }
+        patterns, named = group.topics.values.partition(&:pattern)
+        route = [*named, *patterns].find { |candidate| candidate.match?(topic) }
         route.stage ? group.topics.fetch(route.stage.main) : route
       end
 
@@ -148,7 +151,8 @@ module Pelton
       end
 
       def unknown(topic, group)
-        known = groups.select { |one| [nil, one.name].include?(group) }.flat_map { |one| one.topics.keys }
+        candidates = groups.select { |candidate| [nil, candidate.name].include?(group) }
+        known = candidates.flat_map { |candidate| candidate.topics.keys }
         ConfigError.unknown(topic, known, what: "topic")
       end
     end

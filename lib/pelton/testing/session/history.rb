@@ -59,7 +59,7 @@ module Pelton
       # all: raises any error.
       #: (Exception?, all: bool) -> void
       def raise_last(critical, all:)
-        error = critical || @last.find { |one| all || !(one.is_a?(StandardError) || one.is_a?(ScriptError)) }
+        error = critical || @last.find { |raised| all || !(raised.is_a?(StandardError) || raised.is_a?(ScriptError)) }
         raise error if error
       end
 

@@ -55,8 +55,8 @@ module Pelton
 
       def known(topic, group = nil)
         @known[[topic, group]] ||= begin
-          owner = groups.find { |one| (group.nil? || one.name == group) && reads?(one, topic) }
-          owner ||= groups.find { |one| letters(one, topic) }
+          owner = groups.find { |candidate| (group.nil? || candidate.name == group) && reads?(candidate, topic) }
+          owner ||= groups.find { |candidate| letters(candidate, topic) }
           of_group(topic, owner)
         end
       end

@@ -16,9 +16,9 @@
   // What has the focus, as a way to find it again in the new content.
   const focusable = "a, button, summary, [tabindex]";
   const focused = () => {
-    const one = document.activeElement;
-    if (!live.contains(one)) return null;
-    return [...live.querySelectorAll(focusable)].indexOf(one);
+    const element = document.activeElement;
+    if (!live.contains(element)) return null;
+    return [...live.querySelectorAll(focusable)].indexOf(element);
   };
   const busy = () => paused || document.hidden || !window.getSelection().isCollapsed ||
     live.querySelector("input:checked") !== null ||
@@ -43,17 +43,17 @@
     tell("");
     document.getElementById("notices").replaceChildren(...page.getElementById("notices").childNodes);
     const index = focused();
-    const scrolled = [...live.querySelectorAll(".scroll")].map((one) => one.scrollLeft);
-    const open = [...live.querySelectorAll("details[open]")].map((one) => one.id);
+    const scrolled = [...live.querySelectorAll(".scroll")].map((box) => box.scrollLeft);
+    const open = [...live.querySelectorAll("details[open]")].map((details) => details.id);
     live.replaceChildren(...fresh.childNodes);
-    [...live.querySelectorAll(".scroll")].forEach((one, at) => { one.scrollLeft = scrolled[at] || 0; });
-    open.forEach((id) => { const one = id && document.getElementById(id); if (one) one.open = true; });
+    [...live.querySelectorAll(".scroll")].forEach((box, at) => { box.scrollLeft = scrolled[at] || 0; });
+    open.forEach((id) => { const details = id && document.getElementById(id); if (details) details.open = true; });
     if (index !== null && index >= 0) {
       const next = live.querySelectorAll(focusable)[index];
       if (next) next.focus({ preventScroll: true });
     }
     const counts = page.querySelectorAll("nav .count");
-    document.querySelectorAll("nav .count").forEach((one, at) => one.replaceChildren(...counts[at].childNodes));
+    document.querySelectorAll("nav .count").forEach((count, at) => count.replaceChildren(...counts[at].childNodes));
     document.getElementById("updated").replaceChildren(...page.getElementById("updated").childNodes);
   };
   const failed = () => tell("The dashboard does not answer. This page shows an older state, and tries again.");

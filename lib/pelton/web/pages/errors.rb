@@ -18,19 +18,19 @@ module Pelton
 
         # Those that the reader asks for, newest first.
         def failures
-          @failures ||= all.select do |one|
-            %i[error group].all? { |name| [nil, one.facts[name == :error ? :class : name]].include?(request[name]) }
+          @failures ||= all.select do |failure|
+            %i[error group].all? { |name| [nil, failure.facts[name == :error ? :class : name]].include?(request[name]) }
           end
         end
 
         # [[class, group, errors], …]: the most frequent first.
         def kinds
-          @kinds ||= all.group_by { |one| one.facts.values_at(:class, :group) }
+          @kinds ||= all.group_by { |failure| failure.facts.values_at(:class, :group) }
                         .map { |(name, group), list| [name, group, list] }
                         .sort_by { |name, group, list| [-list.size, name, group.to_s] }
         end
 
-        def rate = summary.live.sum { |one| one.rates[:errors] }
+        def rate = summary.live.sum { |report| report.rates[:errors] }
       end
     end
   end

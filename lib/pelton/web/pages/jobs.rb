@@ -63,7 +63,7 @@ module Pelton
           entries.size > MOST * 4 ? due_next(entries) : entries
         end
 
-        def due_next(entries) = entries.min_by(MOST) { |one| [one.at_ms, one.schedule_partition, one.offset] }
+        def due_next(entries) = entries.min_by(MOST) { |entry| [entry.at_ms, entry.schedule_partition, entry.offset] }
 
         def short_log?
           records = log_size

@@ -81,7 +81,7 @@ module Pelton
         # The beginning of the payload, which unfolds into all of it and the headers.
         def unfolding(message)
           text = payload_text(message, @reading.format)
-          rows = some(header_rows(message.raw_headers)).map { |row| row.map { |one| cut(one, SHORT) } }
+          rows = some(header_rows(message.raw_headers)).map { |row| row.map { |cell| cut(cell, SHORT) } }
           whole = cut(payload_text(message, @reading.format, pretty: true), LONG)
           parts = [tag(:summary, tag(:code, cut(text, SHORT))),
                    tag(:pre, whole, tabindex: 0),
@@ -102,7 +102,7 @@ module Pelton
           raise NotFound, "A message needs topic, partition and offset." unless request[:topic] && place.all?
 
           @reading = Reading.new(app, request[:topic])
-          @message = @reading.from(*place, 1).messages.find { |one| one.offset == place.last }
+          @message = @reading.from(*place, 1).messages.find { |message| message.offset == place.last }
           raise NotFound, "#{request[:topic]}/#{place.join(" has no message at offset ")}." unless @message
         rescue KafkaError, InvalidMessageError => e
           raise NotFound, e.message

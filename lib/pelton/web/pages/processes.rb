@@ -24,7 +24,7 @@ module Pelton
         def series(kind, id) = web.reports.series(kind, id)
 
         # {"web-1:4711" => id of the report}
-        def ids = @ids ||= @reports.to_h { |one| [one.process_name, one.id] }
+        def ids = @ids ||= @reports.to_h { |report| [report.process_name, report.id] }
 
         def process_state(state)
           badge(shown(state), { "running" => :good, "silent" => :bad, "stopped" => :plain }.fetch(state, :warn))
@@ -99,7 +99,7 @@ module Pelton
 
         def initialize(...)
           super
-          @report = @reports.find { |one| one.id == request[:id] }
+          @report = @reports.find { |report| report.id == request[:id] }
           raise NotFound, "No process with this id has reported within the last hour." unless @report
         end
 
@@ -127,7 +127,7 @@ module Pelton
           "It takes commands from #{shown(report.commands)}, and the dashboard writes to #{web.command_topic}."
         end
 
-        def failures = web.reports.failures.select { |one| one.id == report.id }
+        def failures = web.reports.failures.select { |failure| failure.id == report.id }
 
         # Those that need attention first, then those with the largest lag.
         def partitions

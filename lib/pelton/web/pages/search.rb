@@ -52,7 +52,7 @@ module Pelton
         end
 
         def partitions
-          topics.flat_map { |topic| topic.partitions.select(&:leader).map { |one| [topic.name, one.number] } }
+          topics.flat_map { |topic| [topic.name].product(topic.partitions.select(&:leader).map(&:number)) }
         end
 
         # Those that the reader names, or all.

@@ -12,12 +12,13 @@ module Pelton
         KINDS = { error: :bad, warning: :warn, note: :plain }.freeze
         # Settings by the names that reports use: {"polling.max_time" => Setting, …}.
         TABLE = [Pelton::Settings::APP, Pelton::Settings::POLLING, Pelton::Settings::LIVENESS].flat_map do |table|
-          table.reject { |one| one.type == :kafka }.map { |one| ["#{table.prefix}#{one.name}", one] }
+          settings = table.reject { |setting| setting.type == :kafka }
+          settings.map { |setting| ["#{table.prefix}#{setting.name}", setting] }
         end.to_h.freeze
 
         def initialize(...)
           super
-          @report = @reports.find { |one| one.id == request[:id] }
+          @report = @reports.find { |report| report.id == request[:id] }
           raise NotFound, "No process with this id has reported within the last hour." if request[:id] && !@report
         end
 

@@ -14,12 +14,12 @@ module Pelton
         def section = "/topics"
         def rows = now.topics.sort
         def sizes = @sizes ||= web.sizes.of(turned(rows).map(&:first))
-        def replicas(topic) = topic.partitions.map { |one| one.replicas.size }.uniq.sort.join(", ")
+        def replicas(topic) = topic.partitions.map { |partition| partition.replicas.size }.uniq.sort.join(", ")
 
         def health(topic)
-          return badge("no leader", :bad) if topic.partitions.any? { |one| one.leader.nil? }
+          return badge("no leader", :bad) if topic.partitions.any? { |partition| partition.leader.nil? }
 
-          behind = topic.partitions.any? { |one| one.in_sync.size < one.replicas.size }
+          behind = topic.partitions.any? { |partition| partition.in_sync.size < partition.replicas.size }
           behind ? badge("under-replicated", :warn) : badge("in sync", :good)
         end
       end
@@ -42,12 +42,12 @@ module Pelton
         def section = "/topics"
         def name = request[:name].to_s
         def topic = now.topics[name]
-        def topic_partitions = topic.partitions.to_h { |one| [one, [name, one.number]] }
+        def topic_partitions = topic.partitions.to_h { |partition| [partition, [name, partition.number]] }
 
         # {["orders", 0] => 3}; empty if Kafka does not answer.
         def beginnings
           @beginnings ||= asking({}) do
-            leading = topic.partitions.select(&:leader).to_h { |one| [[name, one.number], :beginning] }
+            leading = topic.partitions.select(&:leader).to_h { |partition| [[name, partition.number], :beginning] }
             app.admin.offsets(leading, committed: false, timeout: TIMEOUT)
           end
         end
@@ -71,7 +71,7 @@ module Pelton
 
         # How long messages are kept: "7 d", "by key" if the topic is compacted, or both.
         def kept
-          ms, policy = %w[retention.ms cleanup.policy].map { |name| configs.find { |one| one.name == name }&.value }
+          ms, policy = configs.to_h { |option| [option.name, option.value] }.values_at("retention.ms", "cleanup.policy")
           time = ms.to_i.negative? ? "forever" : seconds(ms.to_i / 1000) if ms
           [*(time if policy != "compact"), *("by key" if policy&.include?("compact"))].join(", ")
         end

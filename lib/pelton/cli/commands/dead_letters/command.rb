@@ -88,7 +88,7 @@ module Pelton
             next if left&.zero? || interruption.requested?
 
             limits = { limit: left, rate: options[:rate], stop: interruption }
-            result = one(topic, done, limits, ask, &work)
+            result = handle_topic(topic, done, limits, ask, &work)
             left -= result.handled if left
             { dead_letters: topic.topic, done.to_sym => result.handled, skipped: result.skipped,
               stopped_before: result.stopped_at }
@@ -98,7 +98,7 @@ module Pelton
         end
 
         # Counts first, for the progress, and for the question before a deletion.
-        def one(topic, done, limits, ask, &work)
+        def handle_topic(topic, done, limits, ask, &work)
           counted = interruption.during { work.call(topic, { **filters, **limits, rate: nil, dry_run: true }) }
           return DeadLetters::Result.new(handled: 0, skipped: {}) unless counted
           return counted if options[:dry_run] || counted.handled.zero?

@@ -42,7 +42,7 @@ module Pelton
 
         def run
           id = arguments.first
-          target = one(:to, :back, :shift)
+          target = only_given(:to, :back, :shift)
           raise ConfigError.new("--topic", nil, "give --topic or --all-topics") unless topics.nil? ^ options[:all].nil?
 
           group = described(id)
@@ -53,7 +53,7 @@ module Pelton
         end
 
         # The only option of these that was given.
-        def one(*names)
+        def only_given(*names)
           given = names.reject { |name| options[name].nil? }
           return given.first if given.size == 1
 
