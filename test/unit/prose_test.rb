@@ -2,6 +2,7 @@
 
 # once: the pages are the same for each Ruby
 
+require "erb"
 require "test_helper"
 require "support/prose"
 
@@ -109,6 +110,25 @@ class ProseTest < Minitest::Test
                  names_in("def give_birth\nfn heir?()\n@verdict = 1\nstruct Lane\nclass Planes\n@slot").grep(METAPHOR)
   end
 
+  # --- names of locals, parameters and methods: a noun that says what it is, such as `topic` ---
+
+  EMPTY = %i[one two thing things stuff obj elem foo tmp].freeze
+
+  def test_names_in_lib_say_what_they_stand_for
+    code = Dir.glob("lib/**/*.{rb,erb}", base: ROOT).to_h { |path| [path, locals_in(ruby(path)) & EMPTY] }
+    assert_operator code.size, :>, 400
+    assert_empty code.reject { |_, names| names.empty? }, "say what it is:"
+  end
+
+  def test_an_empty_name_is_found_among_locals_parameters_and_methods
+    ["topics.map { |one| one.name }", "topics.map { |name, (one, _)| name }", "->(one) { one }", "one = 1",
+     "def shown(one) = one", "def add(one: nil) = nil", "def one = 1", "def shown = topics.any? { |one| one }",
+     ruby_of("<% topics.each do |one| -%>\n<%= one.name %>\n<%- end -%>")].each do |source|
+      assert_equal [:one], locals_in(source) & EMPTY, source
+    end
+    assert_empty locals_in("one_by_one = \"one\".size # each one\nother(one: one_by_one)") & EMPTY
+  end
+
   # --- the measure itself ---
 
   def test_good_prose_has_no_problem
@@ -165,6 +185,18 @@ class ProseTest < Minitest::Test
   def names_in(source)
     source.scan(DEFINED).map { |names| names.compact.first.gsub(/(?<=[a-z])(?=[A-Z])/, "_").downcase }
   end
+
+  # Also the names of methods.
+  def locals_in(source) = locals(RubyVM::InstructionSequence.compile(source)).uniq
+
+  def locals(sequence)
+    names = [sequence.base_label.to_sym, *sequence.to_a[10]]
+    sequence.each_child { |child| names.concat(locals(child)) }
+    names
+  end
+
+  def ruby(path) = path.end_with?(".erb") ? ruby_of(read(path)) : read(path)
+  def ruby_of(template) = ERB.new(template, trim_mode: "-").src
 
   def rows_in(source) = source.scan(%r{(?:^|\s)(?:#|//[/!]?)\s.*}).flat_map { |comment| comment.scan(ROW) }
 
