@@ -19,11 +19,11 @@ VALUES = DOCUMENTS.map { |document| JSON.parse(document) }
 
 # Prepares inputs in a Ractor, which then sends the result.
 module Ways
-  COPY = Ractor.shareable_proc { |documents| documents.map { |one| JSON.parse(one) } }
-  MAKE_SHAREABLE = Ractor.shareable_proc { |all| Ractor.make_shareable(all.map { |one| JSON.parse(one) }) }
-  FREEZE = Ractor.shareable_proc { |all| all.map { |one| JSON.parse(one, freeze: true) }.freeze }
+  COPY = Ractor.shareable_proc { |documents| documents.map { |document| JSON.parse(document) } }
+  MAKE_SHAREABLE = Ractor.shareable_proc { |all| Ractor.make_shareable(all.map { |document| JSON.parse(document) }) }
+  FREEZE = Ractor.shareable_proc { |all| all.map { |document| JSON.parse(document, freeze: true) }.freeze }
   NATIVE = Ractor.shareable_proc do |documents|
-    documents.map { |one| Pelton::Native.decode({ format: :json, freeze: true }, one) }.freeze
+    documents.map { |document| Pelton::Native.decode({ format: :json, freeze: true }, document) }.freeze
   end
   # For messages that native threads have parsed already, which the time does not include.
   BUILD = Ractor.shareable_proc { |messages| messages.map(&:payload).freeze }

@@ -131,8 +131,8 @@ Bench.measure("filters") do |bench|
       messages.select { |message| Orders.rare?(message.dig("shipping", "method")) }.map(&:payload)
     end
   end
-  two = "filter: where, two native threads"
-  bench.case(two, "ms", vs: parse) { find(bench, two, json, **NATIVE, threads: 2, &PAYLOADS) }
+  where = "filter: where, two native threads"
+  bench.case(where, "ms", vs: parse) { find(bench, where, json, **NATIVE, threads: 2, &PAYLOADS) }
   { WHERE => 1, "where, two native threads" => 2 }.each do |name, threads|
     beside = "filter: #{name}, beside other work"
     bench.case(beside, "ms", vs: parse) { lose(bench, beside, json, **NATIVE, threads: threads) }

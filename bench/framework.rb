@@ -90,7 +90,7 @@ def filters(bench, name, topic, count, peer)
   bench.case("#{name}, field filter (dig), the rare read", "msg/s", vs: peer) do
     found = Thread::Queue.new
     speed = Served.speed(topic, count, words: -> { decode :json }) do |messages|
-      messages.each { |one| found << one.payload if Orders.rare?(one.dig("shipping", "method")) }
+      messages.each { |message| found << message.payload if Orders.rare?(message.dig("shipping", "method")) }
     end
     raise "#{found.size} documents found, not #{rare}" unless found.size == rare
 

@@ -33,7 +33,7 @@ end
 # Connected one after the other: a hundred at once are more than a listening socket takes.
 def pelton(topic)
   Array.new(CLIENTS) do
-    Cluster.producer({}).tap { |one| one.produce_sync(topic: topic, payload: PAYLOAD, timeout: 30) }
+    Cluster.producer({}).tap { |producer| producer.produce_sync(topic: topic, payload: PAYLOAD, timeout: 30) }
   end
 end
 

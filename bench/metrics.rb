@@ -77,7 +77,7 @@ end
 
 # Two apps, the second with metrics.
 def apps
-  both = [app, app.tap { |one| Pelton::Metrics.new(one) }]
+  both = [app, app.tap { |measured| Pelton::Metrics.new(measured) }]
   yield(*both)
 ensure
   both&.each(&:close)
@@ -86,15 +86,15 @@ end
 # [ns without, ns more] of a batch; the block makes it.
 def consumed(consumer, batches, &make)
   apps do |*both|
-    calls = both.map { |one| Calls.new(consumer, one.notifications) }
-    compare(*calls) { |one| one.slice(batches, &make) }
+    calls = both.map { |app| Calls.new(consumer, app.notifications) }
+    compare(*calls) { |timed| timed.slice(batches, &make) }
   end
 end
 
 # [ns without, ns more] of a message. The block produces some with a producer, and waits for them.
 def produced(topic)
   apps do |*both|
-    both.each { |one| one.producer.produce_sync(topic: topic, payload: PAYLOAD, timeout: 30) }
+    both.each { |app| app.producer.produce_sync(topic: topic, payload: PAYLOAD, timeout: 30) }
     compare(*both.map(&:producer)) { |producer| cpu(:PROCESS) { yield producer } / MESSAGES }
   end
 end
@@ -106,7 +106,7 @@ def scrape
     meters = Array.new(TOPICS * PARTITIONS) do |index|
       number, partition = index.divmod(PARTITIONS)
       facts = { group: "billing", topic: "topic-#{number}", partition: partition }
-      Pelton::Native::CallMeter.new(partition, counted.notifications.counters.map { |one| one.calls(facts) })
+      Pelton::Native::CallMeter.new(partition, counted.notifications.counters.map { |counter| counter.calls(facts) })
     end
     Bench.median(Array.new(PAIRS) do
       meters.each do |meter|

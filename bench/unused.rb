@@ -29,7 +29,9 @@ end
 # A listener without a client, of a group with these deserializers: all that it does for engines with each batch.
 def listener(deserializers)
   ahead = Pelton::Parallel::EagerDecoding.new(deserializers)
-  Pelton::Consuming::Listener.allocate.tap { |one| one.instance_variable_set(:@ahead, (ahead unless ahead.none?)) }
+  Pelton::Consuming::Listener.allocate.tap do |listener|
+    listener.instance_variable_set(:@ahead, (ahead unless ahead.none?))
+  end
 end
 
 # µs of a dispatch of messages that take no time: what the caller pays, and until all are there.

@@ -52,7 +52,7 @@ module Mutants
         o.on("--seed N", Integer, "which places are chosen (1)") { |value| @seed = value }
         o.on("--ruby N", Integer, "so many changes in lib/ (20)") { |value| @counts[:ruby] = value }
         o.on("--rust N", Integer, "so many changes in ext/core/src (0)") { |value| @counts[:rust] = value }
-        o.on("--only N,N", Array, "only these of them") { |value| @only = value.map { |one| Integer(one) } }
+        o.on("--only N,N", Array, "only these of them") { |value| @only = value.map { |number| Integer(number) } }
         o.on("--suites NAMES", Array, "tests that run, for lib/ (all: unit,native,…)") { |value| @suites = value }
         o.on("--limit S", Integer, "seconds of tests per change (600)") { |value| @limit = value }
         o.on("--jobs N", Integer, "so many at a time (1)") { |value| @jobs = value }

@@ -67,7 +67,7 @@ class Prefetched
     while (kind, batch = @subscription.poll(CALM))
       @early << batch if kind == :batch
     end
-    @left = @count - @early.sum { |one| one.size + one.dropped }
+    @left = @count - @early.sum { |early| early.size + early.dropped }
     yield
   ensure
     @subscription&.close(30)

@@ -43,7 +43,7 @@ module MessagesContract
 
   def test_messages_have_topic_partition_and_offset
     assert_equal [[@topic, 0, 0], [@topic, 0, 1], [@topic, 0, 2]],
-                 (batch.messages.map { |one| [one.topic, one.partition, one.offset] })
+                 (batch.messages.map { |message| [message.topic, message.partition, message.offset] })
   end
 
   def test_batch_has_place_size_and_range
@@ -54,7 +54,7 @@ module MessagesContract
   end
 
   def test_nil_and_empty_payloads_and_keys_stay_distinct
-    assert_equal ROWS, (batch.messages.map { |one| [one.raw_payload, one.key, one.headers] })
+    assert_equal ROWS, (batch.messages.map { |message| [message.raw_payload, message.key, message.headers] })
     assert_equal [false, true, false], batch.messages.map(&:tombstone?)
     assert_equal [7, 0, 0], batch.messages.map(&:size)
   end

@@ -39,16 +39,18 @@ module SendingContract
     name = topic
     made.produce_sync(topic: name, payload: '{"a":{"b":[7]}}', timestamp: 5, headers: { "x" => "1" })
     made.produce_sync(topic: name, payload: nil)
-    one, none = read(name, 2)
-    assert_equal [7, nil, nil, nil], [one.dig("a", "b", 0), one.dig("c"), one.dig("a", "b", 1), none.dig("a")]
-    [-> { one.dig }, -> { none.dig }].each { |call| assert_raises(ArgumentError, &call) }
-    assert_raises(TypeError) { one.dig("a", "b", 0, "c") }
-    assert_equal [[name, 0], Time.at(0, 5, :millisecond), nil], [one.topic_partition, one.created_at, one.origin]
-    assert_in_delta Time.now, one.received_at, 600
-    assert_kind_of Integer, one.leader_epoch
-    assert_equal "#{name}/0 offset 0, 15 bytes", one.inspect[/ (.*)>/, 1]
+    message, none = read(name, 2)
+    assert_equal [7, nil, nil, nil],
+                 [message.dig("a", "b", 0), message.dig("c"), message.dig("a", "b", 1), none.dig("a")]
+    [-> { message.dig }, -> { none.dig }].each { |call| assert_raises(ArgumentError, &call) }
+    assert_raises(TypeError) { message.dig("a", "b", 0, "c") }
+    assert_equal [[name, 0], Time.at(0, 5, :millisecond), nil],
+                 [message.topic_partition, message.created_at, message.origin]
+    assert_in_delta Time.now, message.received_at, 600
+    assert_kind_of Integer, message.leader_epoch
+    assert_equal "#{name}/0 offset 0, 15 bytes", message.inspect[/ (.*)>/, 1]
     # These are between a native message, its topic's deserializer and its partition's coordinator.
-    assert_empty Pelton::Message.public_instance_methods - %i[keep epoch] - one.public_methods
+    assert_empty Pelton::Message.public_instance_methods - %i[keep epoch] - message.public_methods
   end
 
   def test_keys_choose_partitions
@@ -135,9 +137,9 @@ module SendingContract
 
   # Neighbors of the same topic, before and behind one of another.
   def test_reports_of_many_messages_name_the_topic_of_each
-    one = topic
+    first = topic
     other = topic
-    [[one, one, other], [one, other, other], [one, other, one], [other, one, one, other]].each do |names|
+    [[first, first, other], [first, other, other], [first, other, first], [other, first, first, other]].each do |names|
       delivery = made.produce_many_sync(names.map { |name| { topic: name, payload: "x" } })
       assert_equal names, delivery.reports.map(&:first)
     end
@@ -152,8 +154,8 @@ module SendingContract
       error = assert_raises(Pelton::WaitTimeout) { many.wait(timeout: 0.05) }
       assert_equal "3 of 3 deliveries to #{name} not finished after 0.05 s; the message may still be delivered",
                    error.message
-      one = made.produce_async(topic: name, payload: "x")
-      assert_match(/\Adelivery to #{name} /, assert_raises(Pelton::WaitTimeout) { one.wait(timeout: 0) }.message)
+      delivery = made.produce_async(topic: name, payload: "x")
+      assert_match(/\Adelivery to #{name} /, assert_raises(Pelton::WaitTimeout) { delivery.wait(timeout: 0) }.message)
     end
   end
 

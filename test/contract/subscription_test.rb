@@ -28,7 +28,7 @@ module SubscriptionContract
   # The offsets of the next messages, at least `count`.
   def offsets(subscription, count)
     found = []
-    event(subscription, :batch).last.tap { |one| found.concat(one.map(&:offset)) }.release while found.size < count
+    event(subscription, :batch).last.tap { |batch| found.concat(batch.map(&:offset)) }.release while found.size < count
     found
   end
 
@@ -107,7 +107,7 @@ module SubscriptionContract
       batch = event(subscription, :batch).last
       assert_equal [offset, true, false], [batch.first_offset, before.stale?, batch.stale?],
                    "first offset, the old batch is stale, the new batch is stale"
-      assert_equal [number] * 2, ([batch, batch.messages.first].map { |one| one.epoch - before.epoch })
+      assert_equal [number] * 2, ([batch, batch.messages.first].map { |received| received.epoch - before.epoch })
       batch.release
     end
     before.release
@@ -248,7 +248,7 @@ class FakeSubscriptionContractTest < Minitest::Test
     @made = []
   end
 
-  def teardown = @made.each { |one| one.close(1) }
+  def teardown = @made.each { |subscription| subscription.close(1) }
 
   def fill(count)
     count.times { @kafka.append("orders", 0, "{}") }
@@ -279,7 +279,7 @@ class MemorySubscriptionContractTest < Minitest::Test
   end
 
   def teardown
-    @made.each { |one| one.close(1) }
+    @made.each { |subscription| subscription.close(1) }
     @session.close
   end
 

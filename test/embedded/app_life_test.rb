@@ -76,7 +76,9 @@ class AppLifeTest < Minitest::Test
     name = topic
     dead = topic
     seen = @seen
-    reader = consumer { messages.each { |one| one.raw_payload == "bad" ? raise("bad") : seen << one.offset } }
+    reader = consumer do
+      messages.each { |message| message.raw_payload == "bad" ? raise("bad") : seen << message.offset }
+    end
     other = app(group: "other")
     app = app { topic(name, to: reader) { dead_letters dead, retries: 0 } }
     app.start

@@ -40,7 +40,7 @@ class EmbeddedAvroTest < Minitest::Test
   def test_messages_of_old_and_new_schemas_are_read_with_one_schema_and_filtered
     name = topic
     seen = @seen
-    reader = consumer { messages.each { |one| seen << [one.dig("n"), one.payload] } }
+    reader = consumer { messages.each { |message| seen << [message.dig("n"), message.payload] } }
     from = registry
     app = app(max_messages: 10) do
       topic(name, to: reader) do
@@ -64,7 +64,7 @@ class EmbeddedAvroTest < Minitest::Test
   def test_header_names_the_schema_of_a_payload
     name = topic
     seen = @seen
-    reader = consumer { messages.each { |one| seen << [one.dig("n"), one.payload["note"]] } }
+    reader = consumer { messages.each { |message| seen << [message.dig("n"), message.payload["note"]] } }
     from = registry
     app = app(max_messages: 10) do
       topic(name, to: reader) do
@@ -102,7 +102,7 @@ class EmbeddedAvroTest < Minitest::Test
     [{ registry: @double.url }, { decode: :avro, registry: registry },
      { decode: { format: :avro }, registry: registry }, { decode: Pelton::Avro::Decoder.new(registry: registry) },
      { deserializer: Pelton::Avro::Decoder.new(registry: registry) }].each do |options|
-      assert_equal [0, 1, 2, 3], app.each(name, **options).map { |one| one.payload["n"] }, options.keys
+      assert_equal [0, 1, 2, 3], app.each(name, **options).map { |message| message.payload["n"] }, options.keys
     end
     last = app.each(name, from: -1, decode: decoder, key_deserializer: decoder).first
     assert_equal [3, 7, true], [last.payload[:n], last.key, last.payload.frozen?]
@@ -122,7 +122,7 @@ class EmbeddedAvroTest < Minitest::Test
   def test_a_registry_that_comes_back
     name = topic
     seen = @seen
-    reader = consumer { messages.each { |one| seen << one.payload["n"] } }
+    reader = consumer { messages.each { |message| seen << message.payload["n"] } }
     from = registry
     app = app do
       topic(name, to: reader) do
@@ -151,7 +151,7 @@ class EmbeddedAvroTest < Minitest::Test
     gate = Thread::Queue.new
     reader = consumer do
       gate.pop
-      messages.each { |one| seen << one.payload["n"] }
+      messages.each { |message| seen << message.payload["n"] }
     end
     from = registry
     app = app(max_messages: 10) { topic(name, to: reader) { decode :avro, registry: from } }
@@ -187,7 +187,7 @@ class EmbeddedAvroTest < Minitest::Test
   def test_keys_are_avro_too
     name = topic
     seen = @seen
-    reader = consumer { messages.each { |one| seen << [one.key, one.raw_key, one.payload] } }
+    reader = consumer { messages.each { |message| seen << [message.key, message.raw_key, message.payload] } }
     from = registry
     app = app do
       topic(name, to: reader) do
@@ -212,8 +212,8 @@ class EmbeddedAvroTest < Minitest::Test
     name = topic
     seen = @seen
     reader = consumer do
-      messages.each do |one|
-        seen << one.payload["n"]
+      messages.each do |message|
+        seen << message.payload["n"]
       rescue Pelton::DecodeError => e
         seen << [e.offset, e.message]
       end
@@ -235,7 +235,7 @@ class EmbeddedAvroTest < Minitest::Test
   def test_a_producer_with_a_serializer
     name = topic
     seen = @seen
-    reader = consumer { messages.each { |one| seen << one.payload } }
+    reader = consumer { messages.each { |message| seen << message.payload } }
     app = app { topic(name, to: reader) { decode :avro, schema: OLD, symbolize_names: true } }
     app.producer.middleware.append(Pelton::Avro::Serializer.new(schema: OLD))
     app.start

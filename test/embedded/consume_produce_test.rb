@@ -38,7 +38,9 @@ class EmbeddedConsumeProduceTest < Minitest::Test
     out.lines.map { |line| JSON.parse(line) }
   end
 
-  def payloads(name, *options) = read(name, *options).sort_by { |one| one["timestamp"] }.map { |one| one["payload"] }
+  def payloads(name, *options)
+    read(name, *options).sort_by { |line| line["timestamp"] }.map { |line| line["payload"] }
+  end
 
   def test_lines_are_sent_and_read_again
     name = topic(2)
@@ -72,8 +74,9 @@ class EmbeddedConsumeProduceTest < Minitest::Test
     lines = pelton("consume", name, "--from", "beginning", "--until", "end")[1]
     assert_match(/8 of 8 lines delivered/, send_lines(copy, lines, "--json-lines"))
     content = lambda do |topic|
-      app.each(topic).map do |one|
-        [one.partition, one.offset, one.timestamp_ms, one.raw_key, one.raw_payload, one.raw_headers]
+      app.each(topic).map do |message|
+        [message.partition, message.offset, message.timestamp_ms, message.raw_key, message.raw_payload,
+         message.raw_headers]
       end.sort
     end
     assert_equal content.(name), content.(copy)

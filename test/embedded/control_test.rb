@@ -42,7 +42,9 @@ class EmbeddedControlTest < Minitest::Test
     name = topic
     quick = topic
     seen = @seen
-    reader = consumer { messages.each { |one| seen << [topic, one.offset, Time.now.to_f - one.timestamp.to_f] } }
+    reader = consumer do
+      messages.each { |message| seen << [topic, message.offset, Time.now.to_f - message.timestamp.to_f] }
+    end
     app = app do
       topic(name, to: reader) { delay 1 }
       topic quick, to: reader
@@ -53,7 +55,7 @@ class EmbeddedControlTest < Minitest::Test
     first = take(1).first
     assert_equal quick, first[0]
     later = take(2)
-    assert_equal([[name, 0], [name, 1]], later.map { |one| one.first(2) })
+    assert_equal([[name, 0], [name, 1]], later.map { |row| row.first(2) })
     later.each { |_, _, age| assert_operator age, :>=, 1 }
     assert app.stop
   end
@@ -76,7 +78,9 @@ class EmbeddedControlTest < Minitest::Test
   def test_throttle_keeps_its_window_and_costs_no_rebalance
     name = topic
     seen = @seen
-    reader = consumer { messages.each { |one| seen << [one.offset, Process.clock_gettime(Process::CLOCK_MONOTONIC)] } }
+    reader = consumer do
+      messages.each { |message| seen << [message.offset, Process.clock_gettime(Process::CLOCK_MONOTONIC)] }
+    end
     app = app { topic(name, to: reader) { throttle 3, every: 1 } }
     produce(app, name, Array.new(10, &:to_s))
     app.start

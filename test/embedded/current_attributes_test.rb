@@ -87,9 +87,9 @@ class CurrentAttributesTest < Minitest::Test
     same = Class.new(base)
     2.times { [base, child, same].each(&:build) }
 
-    restoring = [base, child, same].map { |one| one.instance_method(:process).owner.name }
+    restoring = [base, child, same].map { |klass| klass.instance_method(:process).owner.name }
     assert_equal ["Pelton::CurrentAttributes::Restoring::OneByOne"] * 3, restoring
-    assert_equal 2, child.ancestors.count { |one| one.name == restoring.first }
+    assert_equal 2, child.ancestors.count { |ancestor| ancestor.name == restoring.first }
   end
 
   [{ admin: true }.to_json, "[1]", "\"\xFF\""].each_with_index do |value, index|
@@ -109,15 +109,15 @@ class CurrentAttributesTest < Minitest::Test
       note
     end
 
-    assert_equal [["a", nil, nil], ["b", nil, nil], [nil, nil, nil]], found.sort_by { |one| one.first || "z" }
+    assert_equal [["a", nil, nil], ["b", nil, nil], [nil, nil, nil]], found.sort_by { |row| row.first || "z" }
   end
 
   def test_all_ways_to_produce_write_the_header_once
     name = topic
     CarriedCurrent.set(request_id: "a") do
       producer = app.producer
-      two = [{ topic: name, payload: "1" }, { topic: name, payload: "2", headers: { "x" => "y" } }]
-      producer.produce_many_sync(two)
+      rows = [{ topic: name, payload: "1" }, { topic: name, payload: "2", headers: { "x" => "y" } }]
+      producer.produce_many_sync(rows)
       producer.tombstone_sync(topic: name, key: "k")
       producer.with(acks: 1).produce_sync(topic: name, payload: "3", headers: { HEADER => "mine" })
     end

@@ -51,7 +51,7 @@ class DeadLettersTest < Minitest::Test
     app = fail_until(5)
     letters = app.dead_letters(@dead)
     assert_equal [{ "ArgumentError" => 5 }, ["not yet e", "not yet d"]],
-                 [letters.count_by(:error), letters.list(limit: 2).map { |one| one.origin.error_message }]
+                 [letters.count_by(:error), letters.list(limit: 2).map { |letter| letter.origin.error_message }]
     place = letters.list.last.place
     assert_equal [1, 4], [letters.delete(id: place).handled, letters.redrive(dry_run: true).handled]
     Failing.healed = true

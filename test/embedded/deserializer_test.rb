@@ -21,7 +21,7 @@ class EmbeddedDeserializerTest < Minitest::Test
   def test_messages_that_pass_the_filter_reach_consume_as_objects
     name = topic
     seen = @seen
-    reader = consumer { messages.each { |one| seen << [one.payload, one.dig("n"), one.decoded] } }
+    reader = consumer { messages.each { |message| seen << [message.payload, message.dig("n"), message.decoded] } }
     made = ->(message) { Order.new(message.decoded["n"], message.dig("type")) }
     app = app do
       topic(name, to: reader) do

@@ -72,9 +72,9 @@ class EmbeddedEventsTest < Minitest::Test
     assert_equal [2, 2], finished.values_at(:assigned, :partitions)
     started = happened("rebalance.started").first
     assert_equal [0, false], started.values_at(:revoked, :lost)
-    assert_equal [0.01, nil], (await("partition.paused", 2).map { |one| one[:seconds] })
+    assert_equal [0.01, nil], (await("partition.paused", 2).map { |event| event[:seconds] })
     assert_equal :time, await("partition.resumed").first[:reason]
-    assert_equal [0], (await("partition.sought").map { |one| one[:target] })
+    assert_equal [0], (await("partition.sought").map { |event| event[:target] })
     assert app.stop
   end
 
@@ -129,15 +129,16 @@ class EmbeddedEventsTest < Minitest::Test
     assert_equal ["no total"] * 2, ([first, second].map { |error, _| error.message })
     contexts = [first, second].map(&:last)
     assert_equal [["consumer.consume", name, 0, 0, 1], ["consumer.consume", name, 0, 0, 2]],
-                 (contexts.map { |one| one.values_at(:source, :topic, :partition, :offset, :attempt) })
-    assert_equal(happened("consumer.retrying").map { |one| one[:failure_id] }, contexts.map { |one| one[:failure_id] })
+                 (contexts.map { |context| context.values_at(:source, :topic, :partition, :offset, :attempt) })
+    assert_equal(happened("consumer.retrying").map { |event| event[:failure_id] },
+                 contexts.map { |context| context[:failure_id] })
   end
 
   def test_brokers_that_come_up
     name = topic
     app = app(kafka: { "statistics.interval.ms" => 50 })
     produce(app, name, %w[a])
-    eventually(20, "a broker that is up") { happened("broker.changed").any? { |one| one[:to] == "UP" } }
-    eventually(20, "rates") { happened("statistics.emitted").any? { |one| one[:rates].key?("txmsgs") } }
+    eventually(20, "a broker that is up") { happened("broker.changed").any? { |event| event[:to] == "UP" } }
+    eventually(20, "rates") { happened("statistics.emitted").any? { |event| event[:rates].key?("txmsgs") } }
   end
 end

@@ -15,14 +15,14 @@ class EmbeddedFailureTest < Minitest::Test
   def reader
     seen = @seen
     consumer do
-      messages.each do |one|
-        headers = one.headers.reject { |name, _| name.start_with?("pelton.") }
-        seen << [one.partition, one.raw_payload, one.key, headers, one.timestamp_ms, one.origin]
+      messages.each do |message|
+        headers = message.headers.reject { |name, _| name.start_with?("pelton.") }
+        seen << [message.partition, message.raw_payload, message.key, headers, message.timestamp_ms, message.origin]
       end
     end
   end
 
-  def poisoned = consumer { messages.each { |one| raise KeyError, "poison" if one.key == "bad" } }
+  def poisoned = consumer { messages.each { |message| raise KeyError, "poison" if message.key == "bad" } }
 
   # A dead letter has the raw bytes of its message's key and headers, also with custom deserializers.
   def test_dead_letters
@@ -56,7 +56,7 @@ class EmbeddedFailureTest < Minitest::Test
     origins = found.map(&:last)
     assert_equal [0, 2, 4], origins.map(&:offset)
     assert_equal [[name, 1, "KeyError", "poison"]],
-                 origins.map { |one| [one.topic, one.partition, one.error, one.error_message] }.uniq
+                 origins.map { |origin| [origin.topic, origin.partition, origin.error, origin.error_message] }.uniq
     assert_equal([2], origins.map(&:attempts).uniq)
   end
 
@@ -64,7 +64,7 @@ class EmbeddedFailureTest < Minitest::Test
   def test_copies_of_a_group_on_another_cluster_stay_there
     other = Pelton::EmbeddedCluster.new
     away = { "bootstrap.servers" => other.bootstrap_servers }
-    [@cluster, other].each { |one| %w[paid paid.retry.1 dead].each { |name| one.create_topic(name, 1) } }
+    [@cluster, other].each { |cluster| %w[paid paid.retry.1 dead].each { |name| cluster.create_topic(name, 1) } }
     seen = @seen
     failing = Class.new(Pelton::Consumer) do
       define_method(:process) do |message|
@@ -86,14 +86,14 @@ class EmbeddedFailureTest < Minitest::Test
     eventually(20, "the dead letter") { happened("message.dead_lettered").any? }
     assert app.stop
     assert_includes happened("producer.closed").map { |closed| closed[:undelivered] }, 0
-    ends = [@cluster, other].map do |one|
+    ends = [@cluster, other].map do |cluster|
       reader = Pelton::Subscription.new(app.config, group_id: "ends",
-                                                    kafka: { "bootstrap.servers" => one.bootstrap_servers })
+                                                    kafka: { "bootstrap.servers" => cluster.bootstrap_servers })
       %w[paid.retry.1 dead].map { |name| reader.watermarks(name, 0).last }.tap { reader.close }
     end
     assert_equal [[0, 0], [1, 1]], ends
   ensure
-    @apps.each { |one| one.close(timeout: 5) }
+    @apps.each { |opened| opened.close(timeout: 5) }
     other&.close
   end
 
@@ -125,7 +125,9 @@ class EmbeddedFailureTest < Minitest::Test
     end
     assert_empty happened("message.dead_lettered")
     150.times { gate << true }
-    eventually(60, "150 letters") { happened("message.dead_lettered").map { |one| one[:partition] }.uniq.size == 150 }
+    eventually(60, "150 letters") do
+      happened("message.dead_lettered").map { |event| event[:partition] }.uniq.size == 150
+    end
     assert app.stop
     assert_equal 150, happened("message.dead_lettered").size
   ensure
@@ -137,7 +139,7 @@ class EmbeddedFailureTest < Minitest::Test
     name = topic
     dead = topic
     failing = Class.new(Pelton::Consumer) do
-      define_method(:process) { |one| raise KeyError, "poison" if one.key == "bad" }
+      define_method(:process) { |message| raise KeyError, "poison" if message.key == "bad" }
     end
     fails = 2
     app = app(group: "changed") do
@@ -159,7 +161,8 @@ class EmbeddedFailureTest < Minitest::Test
     assert app.stop
     assert_equal [3], committed("changed", [[name, 0]])
     letter = app.each(dead).to_a
-    assert_equal [["cba", "3", 1]], letter.map { |one| [one.raw_payload, one.headers["attempt"], one.origin.offset] }
+    assert_equal [["cba", "3", 1]],
+                 letter.map { |message| [message.raw_payload, message.headers["attempt"], message.origin.offset] }
     id = happened("message.dead_lettered").first[:failure_id]
     assert_equal id, letter.first.origin.failure_id
     told = happened("error.occurred").group_by { |event| event[:source] }
@@ -193,10 +196,11 @@ class EmbeddedFailureTest < Minitest::Test
     seen = @seen
     thirds = Thread::Queue.new
     working = consumer do
-      messages.each do |one|
-        seen << [one.topic.delete_prefix(name), one.key, attempt, one.origin ? Time.now - one.origin.due_at : 0]
-        thirds << one.key if attempt == 3
-        raise KeyError, "poison" if one.key == "bad" || (one.key == "late" && attempt < 3)
+      messages.each do |message|
+        late = message.origin ? Time.now - message.origin.due_at : 0
+        seen << [message.topic.delete_prefix(name), message.key, attempt, late]
+        thirds << message.key if attempt == 3
+        raise KeyError, "poison" if message.key == "bad" || (message.key == "late" && attempt < 3)
       end
     end
     app = app do
@@ -213,7 +217,7 @@ class EmbeddedFailureTest < Minitest::Test
     eventually(30, "both third tries") { thirds.size == 2 }
     assert app.stop
     rows = Array.new(@seen.size) { @seen.pop }
-    way = rows.group_by { |row| row[1] }.transform_values { |list| list.map { |one| one.values_at(0, 2) }.uniq }
+    way = rows.group_by { |row| row[1] }.transform_values { |list| list.map { |row| row.values_at(0, 2) }.uniq }
     assert_equal [[".retry.0.1", 2], [".retry.0.5", 3]], way["bad"].last(2)
     assert_equal [[".retry.0.1", 2], [".retry.0.5", 3]], way["late"].last(2)
     assert_equal [""], way["fine"].map(&:first).uniq
@@ -236,7 +240,7 @@ class EmbeddedFailureTest < Minitest::Test
     copying = consumer do
       transaction do |tx|
         seen << messages.map(&:offset)
-        messages.each { |one| tx.produce_async(topic: out, payload: one.raw_payload) }
+        messages.each { |message| tx.produce_async(topic: out, payload: message.raw_payload) }
         mark_as_consumed(messages.last)
       end
     end

@@ -126,9 +126,9 @@ class FirstDayTest < Minitest::Test
     producer = closed.producer
     producer.produce_sync(topic: topic, payload: "x")
     closed.close
-    [producer, closed.producer].each do |one|
+    [producer, closed.producer].each do |client|
       assert_match(/\Aproducer \S+ is closed: use it before its close, or open another one\z/,
-                   said(Pelton::ClosedError) { one.produce_async(topic: "a", payload: "x") })
+                   said(Pelton::ClosedError) { client.produce_async(topic: "a", payload: "x") })
     end
   end
 
@@ -156,11 +156,11 @@ class FirstDayTest < Minitest::Test
   # It said why only in produce_sync.
   def test_wait_for_a_delivery_says_why_nothing_came_as_text_and_cause
     producer = nowhere.producer
-    one = producer.produce_async(topic: "a", payload: "x")
+    delivery = producer.produce_async(topic: "a", payload: "x")
     many = producer.produce_many_async([{ topic: "a", payload: "x" }, { topic: "b", payload: "x" }])
     labelled = producer.produce_async(topic: "a", payload: "x", label: 7)
     eventually(20) { producer.inspect.include?("last error") }
-    waits = { "delivery to a" => -> { one.wait(timeout: 0) }, "2 of 2 deliveries" => -> { many.wait(timeout: 0) },
+    waits = { "delivery to a" => -> { delivery.wait(timeout: 0) }, "2 of 2 deliveries" => -> { many.wait(timeout: 0) },
               "1 of 1 deliveries to a" => -> { Pelton::Delivery.wait_all([labelled], timeout: 0) } }
     waits.each do |what, wait|
       error = assert_raises(Pelton::WaitTimeout, &wait)

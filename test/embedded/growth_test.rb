@@ -136,14 +136,14 @@ class GrowthTest < Minitest::Test
   private
 
   # Fails if each window grew by `most` bytes for each of its things, or more. Ends with the first that did not.
-  def growth(name, things, most)
+  def growth(name, count, most)
     yield 0 # caches
     found = []
     before = Footprint.new
     (1..WINDOWS).each do |window|
       yield window
       after = Footprint.new
-      found << ((after.kilobytes - before.kilobytes) * 1024 / things)
+      found << ((after.kilobytes - before.kilobytes) * 1024 / count)
       before = after
       $stdout.puts "#{name} #{found}" if ENV["V"]
       break if found.last < most && !ENV["V"]

@@ -77,9 +77,10 @@ class InspectTest < Minitest::Test
   def test_inspect_of_deliveries_that_are_pending_and_done
     producer = @app.producer
     slow = producer.with(queue_timeout: 1)
-    one = slow.produce_async(topic: @topic, payload: PRIVATE)
-    assert_includes ["#<Pelton::Delivery #{@topic} pending>", "#<Pelton::Delivery #{@topic}/0 offset 0>"], one.inspect
-    assert_equal "#<Pelton::Delivery #{@topic}/0 offset 0>", one.wait.inspect
+    delivery = slow.produce_async(topic: @topic, payload: PRIVATE)
+    assert_includes ["#<Pelton::Delivery #{@topic} pending>", "#<Pelton::Delivery #{@topic}/0 offset 0>"],
+                    delivery.inspect
+    assert_equal "#<Pelton::Delivery #{@topic}/0 offset 0>", delivery.wait.inspect
     many = producer.produce_many_async(Array.new(2) { { topic: @topic, payload: PRIVATE } }).wait
     assert_equal "#<Pelton::Delivery 2 messages, the first to #{@topic}/0 offset 1>", many.inspect
     labelled = producer.produce_async(topic: @topic, payload: PRIVATE, label: PRIVATE).wait

@@ -194,8 +194,8 @@ class EmbeddedIteratorTest < Minitest::Test
   def test_two_at_once
     name = filled([20])
     mine = app
-    one, other = Array.new(2) { mine.each(name) }
-    assert_equal (0...20).map { |offset| [offset, offset] }, Array.new(20) { [one.next.offset, other.next.offset] }
-    [one, other].each { |each| assert_raises(StopIteration) { each.next } } # closed, therefore
+    iterator, other = Array.new(2) { mine.each(name) }
+    assert_equal (0...20).map { |offset| [offset, offset] }, Array.new(20) { [iterator.next.offset, other.next.offset] }
+    [iterator, other].each { |each| assert_raises(StopIteration) { each.next } } # closed, therefore
   end
 end

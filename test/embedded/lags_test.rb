@@ -43,21 +43,21 @@ class EmbeddedLagsTest < Minitest::Test
     name = topic(4)
     statistics = Thread::Queue.new
     members = Array.new(2) do |number|
-      one = app(group: "shared", kafka: { "statistics.interval.ms" => 100 }) do
+      app = app(group: "shared", kafka: { "statistics.interval.ms" => 100 }) do
         topic name, to: Class.new(Pelton::Consumer) { def consume = nil }
       end
-      one.subscribe("statistics.emitted") do |event|
+      app.subscribe("statistics.emitted") do |event|
         statistics << [number, event[:statistics]] if event[:client].include?("subscription")
       end
-      one.tap(&:start)
+      app.tap(&:start)
     end
     share = ->(found) { found.dig("topics", name, "partitions")&.keys&.map(&:to_i)&.sort }
-    eventually(30, "both have two") { members.map { |one| one.assignments[name]&.size } == [2, 2] }
+    eventually(30, "both have two") { members.map { |member| member.assignments[name]&.size } == [2, 2] }
     agreed = {}
     eventually(30, -> { agreed.inspect }) do
       number, found = statistics.pop
       agreed[number] = share.call(found)
-      agreed == members.each_index.to_h { |one| [one, members[one].assignments[name]] }
+      agreed == members.each_index.to_h { |index| [index, members[index].assignments[name]] }
     end
   end
 

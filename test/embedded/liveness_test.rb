@@ -10,7 +10,7 @@ class EmbeddedLivenessTest < Minitest::Test
   include Probe
 
   def started(name, reader)
-    app = app(group: "shared", kafka: OFTEN) { [name, "missing"].each { |one| topic(one, to: reader) } }
+    app = app(group: "shared", kafka: OFTEN) { [name, "missing"].each { |topic_name| topic(topic_name, to: reader) } }
     app.config.liveness.port = 0
     app.start
     app

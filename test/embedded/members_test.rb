@@ -82,13 +82,13 @@ class MembersTest < Minitest::Test
     taken_over(other)
     passed = reached
     stops.kill(:TERM)
-    [goes_on, stops].each { |one| one.kill(:CONT) }
+    [goes_on, stops].each { |member| member.kill(:CONT) }
     exit_code(stops)
     refute back?(reached, passed), "#{passed} was committed, then #{reached}"
     owned_by_all(goes_on, other) # it is a member again
     refute back?(reached, passed), "#{passed} was committed, then #{reached}"
     end_producing
-    [goes_on, other].each { |one| leave(one) }
+    [goes_on, other].each { |member| leave(member) }
     nothing_lost(duplicates: true)
   end
 
@@ -100,8 +100,8 @@ class MembersTest < Minitest::Test
       sent = produce_to(name, 12, app.producer)
       members = []
       members << join(name, ledger) until members.size == 10
-      eventually(30, "all to be at work") { members.sum { |one| one.assignments.fetch(name, []).size } == 12 }
-      members.pop(5).map { |one| Thread.new { one.stop } }.each(&:join)
+      eventually(30, "all to be at work") { members.sum { |member| member.assignments.fetch(name, []).size } == 12 }
+      members.pop(5).map { |member| Thread.new { member.stop } }.each(&:join)
       members << join(name, ledger) until members.size == 10
       @producing = false
       @producer.join
@@ -110,7 +110,7 @@ class MembersTest < Minitest::Test
         report = ledger.report(sent)
         report.processed - report.duplicates == report.sent
       end
-      members.map { |one| Thread.new { one.stop } }.each(&:join)
+      members.map { |member| Thread.new { member.stop } }.each(&:join)
       assert_empty ledger.report(sent).problems.first(5)
     end
   end
@@ -144,9 +144,9 @@ class MembersTest < Minitest::Test
 
   # Each in the middle of a job.
   def halt(*members)
-    members.each do |one|
+    members.each do |member|
       eventually(30, "a job in the middle") do
-        one.kill(:STOP) if trail.entries.reverse_each.find { |entry| entry.pid == one.pid }.what == "begin"
+        member.kill(:STOP) if trail.entries.reverse_each.find { |entry| entry.pid == member.pid }.what == "begin"
       end
     end
   end

@@ -24,15 +24,15 @@ class EmbeddedMetricsTest < Minitest::Test
     failures = Thread::Queue.new([1])
     batches = consumer { raise "once" unless failures.empty? || failures.pop.nil? }
     messages = Class.new(Pelton::Consumer) { define_method(:process) { |_message| nil } }
-    one = app(group: "g", kafka: ONE_BATCH) do
+    app = app(group: "g", kafka: ONE_BATCH) do
       topic(whole, to: batches) { backoff 0..0 }
       topic(single, to: messages)
     end
-    metrics = Pelton::Metrics.new(one)
-    [whole, single].each { |name| one.producer.partition_count(name, timeout: 60) }
+    metrics = Pelton::Metrics.new(app)
+    [whole, single].each { |name| app.producer.partition_count(name, timeout: 60) }
     rows = [whole, whole, whole, single, single].map { |name| { topic: name, payload: "a", partition: 0 } }
-    one.producer.produce_many_sync(rows, timeout: 20)
-    one.start
+    app.producer.produce_many_sync(rows, timeout: 20)
+    app.start
     expected = { ["consumer_messages_total", whole] => 6, ["consumer_failures_total", whole] => 1,
                  ["consumer_retries_total", whole] => 1, ["consume_seconds_count", whole] => 2,
                  ["consume_batch_messages_sum", whole] => 6, ["consume_batch_messages_count", whole] => 2,
@@ -41,12 +41,12 @@ class EmbeddedMetricsTest < Minitest::Test
                  ["consume_batch_messages_sum", single] => 2, ["consume_batch_messages_count", single] => 1,
                  ["message_age_seconds_count", single] => 1, ["job_wait_seconds_count", single] => 1 }
     eventually(20, -> { counted(metrics).inspect }) { counted(metrics) == expected }
-    client = one.producer.name
+    client = app.producer.name
     sent = -> { metrics.to_text[/^pelton_produce_seconds_count\{client="#{client}"\} (\d+)$/, 1] }
     eventually(20, -> { "5 times, not #{sent.call}" }) { sent.call == "5" }
     assert_equal 2, metrics.to_text.scan(/^pelton_partition_lag_seconds\{/).size
-    assert one.stop
-    one.close
+    assert app.stop
+    app.close
     GC.start
     assert_equal expected, counted(metrics)
     assert_includes metrics.to_text, "pelton_produce_seconds_count{client=\"#{client}\"} 5\n"
@@ -61,12 +61,12 @@ class EmbeddedMetricsTest < Minitest::Test
         raise "once" if message.offset % 5 == 2 && (tried[message.offset] += 1) == 1
       end
     end
-    one = app(group: "g", kafka: ONE_BATCH) { topic(name, to: reader) { backoff 0..0 } }
-    metrics = Pelton::Metrics.new(one, statistics: false)
-    produce(one, name, Array.new(30, "x"))
-    one.start
-    eventually(20, "an end") { one.stats.dig(:lags, "g", name, 0) == 0 && tried.values.sum == 12 }
-    assert one.stop
+    app = app(group: "g", kafka: ONE_BATCH) { topic(name, to: reader) { backoff 0..0 } }
+    metrics = Pelton::Metrics.new(app, statistics: false)
+    produce(app, name, Array.new(30, "x"))
+    app.start
+    eventually(20, "an end") { app.stats.dig(:lags, "g", name, 0) == 0 && tried.values.sum == 12 }
+    assert app.stop
     assert_equal [36, 36, 6], series(metrics).values_at(*%w[consumer_messages_total consume_batch_messages_sum
                                                             consumer_failures_total].map { |kind| [kind, name] })
   end
@@ -75,34 +75,34 @@ class EmbeddedMetricsTest < Minitest::Test
     name = topic
     found = Thread::Queue.new
     reader = Class.new(Pelton::Consumer) { define_method(:process) { |message| found << message.payload } }
-    one = app(group: "g") { topic(name, to: reader) { decode :json } }
-    metrics = Pelton::Metrics.new(one, statistics: false)
+    app = app(group: "g") { topic(name, to: reader) { decode :json } }
+    metrics = Pelton::Metrics.new(app, statistics: false)
     fallbacks = -> { metrics.to_text[/^pelton_decode_fallbacks_total\{topic="#{name}",decoder="native"\} (\d+)$/, 1] }
-    produce(one, name, %w[[1] [123456789012345678901234567890] [2] [18446744073709551616]])
-    one.start
+    produce(app, name, %w[[1] [123456789012345678901234567890] [2] [18446744073709551616]])
+    app.start
     assert_equal [[1], [123_456_789_012_345_678_901_234_567_890], [2], [18_446_744_073_709_551_616]],
                  take(4, found)
     assert_equal %w[2 2], [fallbacks.call, fallbacks.call]
     child = fork { exit!(fallbacks.call.nil? ? 0 : 1) }
     assert_predicate Process.wait2(child).last, :success?
     metrics.close
-    produce(one, name, ["[#{10**29}]"])
+    produce(app, name, ["[#{10**29}]"])
     assert_equal [[10**29]], take(1, found)
     assert_equal "2", fallbacks.call, "after close"
   end
 
   def test_only_delivered_messages_have_a_time
-    one = app(delivery_timeout: 20)
-    metrics = Pelton::Metrics.new(one, statistics: false)
+    app = app(delivery_timeout: 20)
+    metrics = Pelton::Metrics.new(app, statistics: false)
     name = topic
-    produce(one, name, %w[a])
-    assert_raises(Pelton::DeliveryError) { one.producer.produce_sync(topic: name, payload: "b", partition: 7) }
+    produce(app, name, %w[a])
+    assert_raises(Pelton::DeliveryError) { app.producer.produce_sync(topic: name, payload: "b", partition: 7) }
     delivered = -> { metrics.to_text[/^pelton_produce_seconds_count\{.*\} (\d+)$/, 1] }
     eventually(20, -> { "1 time, not #{delivered.call}" }) { delivered.call == "1" }
-    one.producer.produce_many_sync(Array.new(3) { { topic: name, payload: "c" } })
+    app.producer.produce_many_sync(Array.new(3) { { topic: name, payload: "c" } })
     eventually(20, -> { "4 times, not #{delivered.call}" }) { delivered.call == "4" }
     metrics.close
-    produce(one, name, %w[d])
+    produce(app, name, %w[d])
     assert_equal "4", delivered.call
     assert_operator metrics.to_text[/^pelton_produce_seconds_sum\{.*\} (\S+)$/, 1].to_f, :>, 0
   end

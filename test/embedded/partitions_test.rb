@@ -11,12 +11,12 @@ class PartitionsTest < Minitest::Test
     name = topic(4)
     4.times { |partition| produce(app, name, %w[a b c], partition: partition) }
     seen = collector
-    one = app(group: "told") { topic(name, to: seen) { partitions 0..1 } }
-    two = app(group: "told") { topic(name, to: seen) { partitions [3] } }
-    [one, two].each(&:start)
+    first = app(group: "told") { topic(name, to: seen) { partitions 0..1 } }
+    second = app(group: "told") { topic(name, to: seen) { partitions [3] } }
+    [first, second].each(&:start)
     assert_equal [0, 1, 3].product([0, 1, 2]), take(9).map { |partition, offset,| [partition, offset] }.sort
     assert_equal [[name, 0], [name, 1], [name, 3]], assigned.sort
-    assert_equal [true, true], [one, two].map(&:stop)
+    assert_equal [true, true], [first, second].map(&:stop)
     again = app(group: "told") { topic(name, to: seen) { partitions 1..3 } }
     again.start
     assert_equal [[2, 0], [2, 1], [2, 2]], take(3).map { |partition, offset,| [partition, offset] }

@@ -28,7 +28,9 @@ class EmbeddedReportsTest < Minitest::Test
     reader = app(report_topic: "pelton.reports")
     latest = {}
     following = Pelton::Threads.start("test") do
-      Pelton::Reports.each(reader, "pelton.reports", seconds: 60, follow: true) { |one| latest[one.name] = one }
+      Pelton::Reports.each(reader, "pelton.reports", seconds: 60, follow: true) do |report|
+        latest[report.name] = report
+      end
     end
     [billing, audit].each(&:start)
     take(3)
@@ -54,13 +56,15 @@ class EmbeddedReportsTest < Minitest::Test
     reader = app(report_topic: "pelton.reports")
     latest = {}
     following = Pelton::Threads.start("test") do
-      Pelton::Reports.each(reader, "pelton.reports", seconds: 60, follow: true) { |one| latest[one.name] = one }
+      Pelton::Reports.each(reader, "pelton.reports", seconds: 60, follow: true) do |report|
+        latest[report.name] = report
+      end
     end
     idle = consumer {}
     commanded = lambda do |group|
       app(group: group, report_topic: "pelton.reports", report_interval: 0.1, client_id: group,
           command_topic: "pelton.commands") { topic(name, to: idle) }.start
-      eventually(20, group) { (one = latest[group]) && one.commands && one.state == "running" && one.id }
+      eventually(20, group) { (report = latest[group]) && report.commands && report.state == "running" && report.id }
     end
     first, second = %w[first second].map(&commanded)
     order = lambda do |id, action|

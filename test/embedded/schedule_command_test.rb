@@ -19,8 +19,8 @@ class ScheduleCommandTest < Minitest::Test
   def run_command(*arguments)
     out = StringIO.new
     err = StringIO.new
-    one = app(schedule_topic: @schedule)
-    code = Pelton::CLI.new(["schedule", *arguments], app: one, out: out, err: err, env: {}).run
+    app = app(schedule_topic: @schedule)
+    code = Pelton::CLI.new(["schedule", *arguments], app: app, out: out, err: err, env: {}).run
     [code, out.string, err.string]
   end
 

@@ -42,11 +42,11 @@ class ScheduleTest < Minitest::Test
   end
 
   def test_canceled_and_rescheduled_messages
-    one = producing
-    ids = Array.new(3) { |number| one.producer.produce_later(topic: @name, payload: "m#{number}", in: 3600) }
-    own = one.producer.produce_later(topic: @name, payload: "own", in: 3600, id: "reminder-7")
+    app = producing
+    ids = Array.new(3) { |number| app.producer.produce_later(topic: @name, payload: "m#{number}", in: 3600) }
+    own = app.producer.produce_later(topic: @name, payload: "own", in: 3600, id: "reminder-7")
     assert_equal "reminder-7", own
-    schedule = one.schedule
+    schedule = app.schedule
     assert_equal [true, false, false], [ids[0], ids[0], "other"].map { |id| schedule.cancel(id) }
     assert_equal [true, true, false], [ids[1], own, ids[0]].map { |id| schedule.reschedule(id, in: 0) }
     serving
@@ -66,7 +66,9 @@ class ScheduleTest < Minitest::Test
 
   def test_headers_keys_and_partitions_arrive
     read = @seen
-    work = consumer { messages.each { |one| read << [one.raw_key, one.raw_headers, one.partition, one.raw_payload] } }
+    work = consumer do
+      messages.each { |message| read << [message.raw_key, message.raw_headers, message.partition, message.raw_payload] }
+    end
     name = @name
     serving = producing { topic name, to: work }
     serving.start
@@ -78,15 +80,15 @@ class ScheduleTest < Minitest::Test
 
   # The mock creates a topic that is missing.
   def test_message_without_its_partition_waits_and_others_go_on
-    one = serving
-    one.producer.produce_later(topic: @name, payload: "wrong", partition: 9, in: 0, id: "worse")
-    one.producer.produce_later(topic: @name, payload: "good", in: 0)
+    app = serving
+    app.producer.produce_later(topic: @name, payload: "wrong", partition: 9, in: 0, id: "worse")
+    app.producer.produce_later(topic: @name, payload: "good", in: 0)
     assert_equal ["good"], seen(1)
     errors = -> { happened("error.occurred").map { |event| event[:error] }.grep(Pelton::ScheduledMessageFailed) }
     eventually(20) { errors.call.size == 1 }
     assert_equal %w[worse], errors.call.map(&:id)
     assert(errors.call.all? { |error| error.message.include?("tries again in 60 s") })
-    assert_equal %w[worse], one.schedule.map(&:id)
+    assert_equal %w[worse], app.schedule.map(&:id)
   end
 
   def test_stopped_server_leaves_its_partitions_to_the_next
@@ -187,8 +189,9 @@ class ScheduleTest < Minitest::Test
 
   def test_schedule_topic_is_declared
     declared = producing.topics.clusters.first.topics.fetch(@schedule)
-    assert_equal [3, "compact"], declared.creation.then { |one| [one[:partitions], one[:config]["cleanup.policy"]] }
-    wrong = producing.tap { |one| one.topics { topic("sched", config: { "cleanup.policy" => "delete" }) } }
+    assert_equal [3, "compact"],
+                 declared.creation.then { |creation| [creation[:partitions], creation[:config]["cleanup.policy"]] }
+    wrong = producing.tap { |app| app.topics { topic("sched", config: { "cleanup.policy" => "delete" }) } }
     wrong.config.schedule_topic = "sched"
     assert_includes assert_raises(Pelton::ConfigError) { wrong.topics.clusters }.message, "config.schedule_topic"
   end

@@ -116,7 +116,7 @@ class EmbeddedServerLifeTest < Minitest::Test
     first = Thread.new { app.stop }
     eventually(20, "the end of the jobs") { app.server.assignments.empty? }
     assert_equal [false, true], [app.server.stop(timeout: 1), !first.join(20).nil?]
-    eventually(1, "the end of its client") { Pelton::Threads.list.none? { |one| one.name.include?("listener") } }
+    eventually(1, "the end of its client") { Pelton::Threads.list.none? { |thread| thread.name.include?("listener") } }
     assert_match(/Kafka did not confirm the last commit/, app.server.unfinished_work.join)
   end
 

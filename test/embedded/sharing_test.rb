@@ -29,16 +29,16 @@ class EmbeddedSharingTest < Minitest::Test
   def test_groups_share_the_event_thread
     skip "no /proc" unless File.directory?("/proc/self/task")
     before = native.keys - ["pelton.poll"] # Ruby 3.1 keeps ended threads, with their names, for the next ones
-    one = groups(1)
+    single = groups(1)
     alone = native.slice("pelton.poll")
     three = groups(3)
     assert_equal [{ "pelton.poll" => 1 }] * 2, [alone, native.slice("pelton.poll")]
     # Besides: the Ruby thread of each group, and what ends by itself.
     known = /\Apelton\.(poll|decode|linger|events|listener|worker|server|call|fibers)/
     assert_empty (native.keys - before).grep_v(known)
-    assert_equal [3, 1], [three, one].map { |app| app.stats[:consumers].size }
+    assert_equal [3, 1], [three, single].map { |app| app.stats[:consumers].size }
     assert three.stop, -> { three.server.unfinished_work.inspect }
-    assert one.stop, -> { one.server.unfinished_work.inspect }
+    assert single.stop, -> { single.server.unfinished_work.inspect }
   end
 
   def test_groups_that_wait_burn_nothing

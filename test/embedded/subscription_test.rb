@@ -115,8 +115,8 @@ class SubscriptionTest < Minitest::Test
     subscription.assign([[name, 0, 1], [name, 1, :beginning]])
     firsts = {}
     until firsts.size == 2
-      one = batch(subscription)
-      firsts[one.partition] ||= one.first_offset
+      received = batch(subscription)
+      firsts[received.partition] ||= received.first_offset
     end
     assert_equal({ 0 => 1, 1 => 0 }, firsts)
     assert_equal true, subscription.mark(name, 1, 2)

@@ -31,15 +31,15 @@ class EmbeddedTransactionsTest < Minitest::Test
 
   def test_messages_and_batches_in_and_outside_of_blocks
     name = topic(2)
-    one = transactional.producer
-    inside = one.transaction do |tx|
+    producer = transactional.producer
+    inside = producer.transaction do |tx|
       [*Array.new(50) { tx.produce_async(topic: name, payload: "x") },
-       one.produce_many_async(Array.new(50) { { topic: name, payload: "y" } })]
+       producer.produce_many_async(Array.new(50) { { topic: name, payload: "y" } })]
     end
     assert inside.all?(&:delivered?)
-    assert_predicate one.produce_async(topic: name, payload: "z"), :delivered?
-    assert_predicate one.produce_many_async([{ topic: name, payload: "z" }] * 3), :delivered?
-    assert_equal 0, one.pending
+    assert_predicate producer.produce_async(topic: name, payload: "z"), :delivered?
+    assert_predicate producer.produce_many_async([{ topic: name, payload: "z" }] * 3), :delivered?
+    assert_equal 0, producer.pending
     assert_equal 3, happened("transaction.committed").size
   end
 
@@ -50,9 +50,9 @@ class EmbeddedTransactionsTest < Minitest::Test
   def test_transient_errors_cost_time_only
     name = topic
     TRANSIENT.each do |api, codes|
-      one = transactional.producer
+      producer = transactional.producer
       @cluster.push_errors(api, codes)
-      assert_predicate one.produce_sync(topic: name, payload: "x"), :delivered?, api
+      assert_predicate producer.produce_sync(topic: name, payload: "x"), :delivered?, api
     end
     assert_empty happened("producer.fatal")
   end
@@ -63,13 +63,13 @@ class EmbeddedTransactionsTest < Minitest::Test
   def test_errors_that_abort
     name = topic
     ABORTABLE.each do |api, code|
-      one = transactional.producer
-      one.transaction { |tx| tx.produce_sync(topic: name, payload: "x") }
+      producer = transactional.producer
+      producer.transaction { |tx| tx.produce_sync(topic: name, payload: "x") }
       @cluster.push_errors(api, [code])
-      fails = -> { one.transaction { |tx| tx.produce_async(topic: name, payload: "x") } }
+      fails = -> { producer.transaction { |tx| tx.produce_async(topic: name, payload: "x") } }
       error = assert_raises(Pelton::KafkaError, api, &fails)
       refute_predicate error, :fatal?, api
-      assert_predicate one.produce_sync(topic: name, payload: "x"), :delivered?, api
+      assert_predicate producer.produce_sync(topic: name, payload: "x"), :delivered?, api
     end
     assert_empty happened("producer.fatal")
   end
@@ -215,20 +215,20 @@ class EmbeddedTransactionsTest < Minitest::Test
 
   def test_a_killed_thread_in_every_step
     name = topic
-    one = transactional({ transaction_timeout: 30 }).producer
-    one.produce_sync(topic: name, payload: "x")
+    producer = transactional({ transaction_timeout: 30 }).producer
+    producer.produce_sync(topic: name, payload: "x")
     12.times do |index|
       @cluster.round_trip_time = 60
       reached = Thread::Queue.new
       thread = Pelton::Threads.start("test") do
         reached << 1
-        one.transaction { |tx| tx.produce_async(topic: name, payload: "x") }
+        producer.transaction { |tx| tx.produce_async(topic: name, payload: "x") }
       end
       reached.pop
       thread.join(0.02 * index)
       assert_operator seconds { thread.kill.join }, :<, 60
       @cluster.round_trip_time = 0
-      assert_predicate one.produce_sync(topic: name, payload: "x"), :delivered?
+      assert_predicate producer.produce_sync(topic: name, payload: "x"), :delivered?
     end
     assert_empty happened("producer.fatal")
   end
@@ -271,15 +271,16 @@ class EmbeddedTransactionsTest < Minitest::Test
   # It would fence its parent.
   def test_a_child_does_not_use_its_parent_s_producer
     name = topic
-    one = transactional.producer
-    one.produce_sync(topic: name, payload: "x")
-    calls = [-> { one.produce_sync(topic: name, payload: "x") }, -> { one.transaction { 1 } }, -> { one.close }]
+    producer = transactional.producer
+    producer.produce_sync(topic: name, payload: "x")
+    calls = [-> { producer.produce_sync(topic: name, payload: "x") }, -> { producer.transaction { 1 } },
+             -> { producer.close }]
     calls.each { |call| assert_match(/\APelton::ForkError: .* was opened in process #{Process.pid}/, in_child(&call)) }
-    one.transaction do |tx|
+    producer.transaction do |tx|
       tx.produce_sync(topic: name, payload: "x")
-      assert_match(/\APelton::ForkError/, in_child { one.produce_sync(topic: name, payload: "x") })
+      assert_match(/\APelton::ForkError/, in_child { producer.produce_sync(topic: name, payload: "x") })
     end
-    assert_predicate one.produce_sync(topic: name, payload: "x"), :delivered?
+    assert_predicate producer.produce_sync(topic: name, payload: "x"), :delivered?
     assert_empty happened("producer.fatal")
   end
 
@@ -295,13 +296,13 @@ class EmbeddedTransactionsTest < Minitest::Test
 
   def test_fibers_have_their_transactions_one_after_the_other
     name = topic
-    one = transactional.producer
+    producer = transactional.producer
     steps = []
     ticks = 0
     SmallScheduler.run do
       3.times do |index|
         Fiber.schedule do
-          one.transaction do |tx|
+          producer.transaction do |tx|
             steps << [:in, index]
             2.times { tx.produce_sync(topic: name, payload: "x") }
             steps << [:out, index]
@@ -322,16 +323,16 @@ class EmbeddedTransactionsTest < Minitest::Test
   # Kafka would take them: who has lost all is a member without a name. Others read those messages again.
   def test_offsets_of_a_lost_assignment_were_committed
     name = topic
-    one = transactional
-    one.producer.produce_sync(topic: name, payload: "x")
-    subscription = Pelton::Subscription.new(one.config, group_id: "bare", kafka: { "heartbeat.interval.ms" => 100 })
+    app = transactional
+    app.producer.produce_sync(topic: name, payload: "x")
+    subscription = Pelton::Subscription.new(app.config, group_id: "bare", kafka: { "heartbeat.interval.ms" => 100 })
     subscription.subscribe([name])
     batch = poll_for(subscription, :batch).first
     @cluster.push_errors(HEARTBEAT, [UNKNOWN_MEMBER_ID] * 3)
     _, _, lost = poll_for(subscription, :revoked)
     assert lost
     error = assert_raises(Pelton::KafkaError) do
-      one.producer.transaction { |tx| tx.mark_as_consumed(batch, subscription) }
+      app.producer.transaction { |tx| tx.mark_as_consumed(batch, subscription) }
     end
     assert_predicate error, :assignment_lost?
     assert_equal [nil], subscription.committed([[name, 0]])

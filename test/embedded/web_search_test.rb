@@ -10,10 +10,10 @@ class EmbeddedWebSearchTest < Minitest::Test
 
   def setup
     super
-    @one = topic(2)
-    @two = topic(1)
+    @first = topic(2)
+    @second = topic(1)
     @app = app
-    @places = [[@one, 0], [@one, 1], [@two, 0]]
+    @places = [[@first, 0], [@first, 1], [@second, 0]]
   end
 
   def send_all(*rows)
@@ -25,16 +25,16 @@ class EmbeddedWebSearchTest < Minitest::Test
     Pelton::Web::Search.new(@app, text, **options).since(since, places)
   end
 
-  def found(...) = search(...).messages.map { |one| [one.topic, one.partition, one.offset] }.sort
+  def found(...) = search(...).messages.map { |message| [message.topic, message.partition, message.offset] }.sort
 
   def test_a_text_is_found_in_keys_and_payloads_of_several_topics
-    send_all({ topic: @one, partition: 0, key: "order-7", payload: "new" },
-             { topic: @one, partition: 1, key: "x", payload: "\xFF order-7".b },
-             { topic: @two, key: "y", payload: "order-8" }, { topic: @two, key: "order-7", payload: nil })
-    assert_equal [[@one, 0, 0], [@one, 1, 0], [@two, 0, 1]], found("order-7")
-    assert_equal [[@one, 0, 0], [@two, 0, 1]], found("order-7", parts: [:key])
-    assert_equal [[@one, 1, 0]], found("order-7", parts: [:payload])
-    assert_equal [[@two, 0, 1]], found("order-7", places: [[@two, 0]])
+    send_all({ topic: @first, partition: 0, key: "order-7", payload: "new" },
+             { topic: @first, partition: 1, key: "x", payload: "\xFF order-7".b },
+             { topic: @second, key: "y", payload: "order-8" }, { topic: @second, key: "order-7", payload: nil })
+    assert_equal [[@first, 0, 0], [@first, 1, 0], [@second, 0, 1]], found("order-7")
+    assert_equal [[@first, 0, 0], [@second, 0, 1]], found("order-7", parts: [:key])
+    assert_equal [[@first, 1, 0]], found("order-7", parts: [:payload])
+    assert_equal [[@second, 0, 1]], found("order-7", places: [[@second, 0]])
     assert_empty found("order-9")
     all = search("order-7")
     assert_equal [3, 4, nil], [all.total, all.offsets, all.ended]
@@ -45,7 +45,7 @@ class EmbeddedWebSearchTest < Minitest::Test
     most = Pelton::Web::Search::MOST
     now = Time.now.to_i - 60
     send_all(*Array.new((most * 5) + 1) do |number|
-      { topic: @two, payload: "7", timestamp: Time.at(now, number, :millisecond) }
+      { topic: @second, payload: "7", timestamp: Time.at(now, number, :millisecond) }
     end)
     all = search("7")
     assert_equal [(most * 5) + 1, most], [all.total, all.messages.size]
@@ -58,12 +58,12 @@ class EmbeddedWebSearchTest < Minitest::Test
     assert_equal [:time, 0], search("7", seconds: 0).to_h.values_at(:ended, :total)
     error = assert_raises(Pelton::ConfigError) { search("7" * 1001) }
     assert_match(/text.*has more than 1000 bytes/, error.message)
-    error = assert_raises(Pelton::ConfigError) { search("7", places: [[@one, 0]] * 2001) }
+    error = assert_raises(Pelton::ConfigError) { search("7", places: [[@first, 0]] * 2001) }
     assert_match(/topics.*have 2001 partitions, of 2000 at most/, error.message)
   end
 
   def test_one_search_runs_at_a_time
-    send_all({ topic: @two, payload: "7" })
+    send_all({ topic: @second, payload: "7" })
     Pelton::Web::Search::ONE.synchronize do
       error = nil
       Pelton::Threads.start("test") { error = assert_raises(Pelton::ConfigError) { search("7") } }.join

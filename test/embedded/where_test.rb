@@ -53,7 +53,7 @@ class EmbeddedWhereTest < Minitest::Test
   def test_manual_offsets
     name = topic
     seen = @seen
-    reader = consumer { messages.each { |one| seen << [one.offset, mark_as_consumed(one)] } }
+    reader = consumer { messages.each { |message| seen << [message.offset, mark_as_consumed(message)] } }
     app = app do
       topic(name, to: reader) do
         manual_offsets
@@ -146,13 +146,13 @@ class EmbeddedWhereTest < Minitest::Test
     apps.last.start
     2.times { |partition| produce(apps.first, name, orders(100), partition: partition) }
     wanted = [0, 1].product((3..593).step(10).to_a)
-    got = first.map { |one| one.first(2) }
+    got = first.map { |row| row.first(2) }
     eventually(30, -> { "#{(wanted - got).size} messages are missing" }) do
       got << @seen.pop.first(2) until @seen.empty?
       (wanted - got).empty?
     end
     assert_empty got - wanted
     await_commits("shared", name, 600, 600)
-    apps.each { |one| assert one.stop }
+    apps.each { |app| assert app.stop }
   end
 end

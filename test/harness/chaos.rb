@@ -119,7 +119,7 @@ class Chaos < Scenario
 
   def kill_member
     one_or_two = [1, 1, 1, 2][@random.rand(4)]
-    Array.new(one_or_two) { @members.delete_at(@random.rand(@members.size)) }.each { |one| kill(one) }
+    Array.new(one_or_two) { @members.delete_at(@random.rand(@members.size)) }.each { |member| kill(member) }
     @members << start_member while @members.size < MEMBERS
   end
 
@@ -253,7 +253,7 @@ class Chaos < Scenario
       case kind
       when :eof then ended[partition] = true
       when :batch
-        what.each { |one| found[one.partition] << [one.key, Integer(one.raw_payload), one.offset] }
+        what.each { |message| found[message.partition] << [message.key, Integer(message.raw_payload), message.offset] }
         what.release
       end
     end

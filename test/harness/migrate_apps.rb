@@ -63,8 +63,8 @@ class MigrateApps
   def report(path, found)
     found["counts"].each { |kind, count| @counts[kind] += count }
     @out.puts "#{path}: #{found["files"]} files, #{text(found["counts"])}"
-    found["findings"].each do |one|
-      @out.puts "  unknown: #{one["file"]}:#{one["line"]} #{one["code"]}" if one["status"] == "unknown"
+    found["findings"].each do |finding|
+      @out.puts "  unknown: #{finding["file"]}:#{finding["line"]} #{finding["code"]}" if finding["status"] == "unknown"
     end
     errors, status = Open3.capture2e(RbConfig.ruby, "-c", found["written"])
     failed(path, errors) unless status.success?

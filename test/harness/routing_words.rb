@@ -17,9 +17,9 @@ class RoutingWords
   VALUES = [nil, true, false, 0, 1, -1, 2, 100, 2**31, 2**70, 0.5, -0.5, 1e308, Float::INFINITY, Float::NAN, 1r, 1i, "",
             "orders", "a b", "ö", "\xff", "x" * 300, "a\0b", :json, :avro, :msgpack, :bytes, :nonsense, [], [1], [nil],
             [[1]], ["a", 0], {}, { a: 1 }, { "a" => nil }, { 1 => 2 }, 1..2, 2..1, 0.1..1, ..5, 1.., "a".."b", /x/,
-            Regexp, Object, Consumer, "Consumer", ->(one) { one }, -> {}, proc { |*all| all }, StringIO.new, Object.new,
-            BasicObject, LOOP, WIDE, Thread.current, Time.at(0), :skip, :raise, :key, :continue, "earliest", "latest",
-            :beginning].freeze
+            Regexp, Object, Consumer, "Consumer", ->(value) { value }, -> {}, proc { |*all| all }, StringIO.new,
+            Object.new, BasicObject, LOOP, WIDE, Thread.current, Time.at(0), :skip, :raise, :key, :continue,
+            "earliest", "latest", :beginning].freeze
   KEYWORDS = [{ backoff: 1..2 }, { then: :skip }, { by: :key }, { tick_every: 1 }, { retries: 2 }, { parallel: :auto },
               { symbolize_names: true }, { registry: 7 }, { nonsense: 1 },
               { partitions: 3 }, { replication: 0 }, { config: { "cleanup.policy" => WIDE } },

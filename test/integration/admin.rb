@@ -27,11 +27,11 @@ Scenario.run do
   equal([[0, 1, [1], [1]], [1, 1, [1], [1]], [2, 1, [1], [1]]],
         admin.topics.fetch(name).partitions.map(&:to_a), "leader, replicas, in sync")
   named("a topic that is not there", :UNKNOWN_TOPIC_OR_PART) { admin.topics("nowhere") }
-  equal([1, [bootstrap]], [admin.cluster.controller, admin.cluster.brokers.map { |one| "#{one.host}:#{one.port}" }],
-        "cluster")
+  addresses = admin.cluster.brokers.map { |listed| "#{listed.host}:#{listed.port}" }
+  equal([1, [bootstrap]], [admin.cluster.controller, addresses], "cluster")
 
   options = lambda do
-    admin.config(topic: name).values_at("retention.ms", "cleanup.policy").map { |one| [one.value, one.source] }
+    admin.config(topic: name).values_at("retention.ms", "cleanup.policy").map { |option| [option.value, option.source] }
   end
   equal([["86400000", :dynamic_topic_config], ["delete", :default_config]], options.call, "settings of the topic")
   admin.alter_config({ "cleanup.policy" => :compact, "retention.ms" => nil }, topic: name)
@@ -44,7 +44,7 @@ Scenario.run do
   # A group with a member: its offsets are its own.
   group = unique("billing")
   seen = Thread::Queue.new
-  reading = consumer { messages.each { |one| seen << one.offset } }
+  reading = consumer { messages.each { |message| seen << message.offset } }
   server = app(group: group, kafka: { "auto.commit.interval.ms" => 100 }) { topic(name, to: reading) }
   server.start
   base = Time.now - 3600
@@ -53,8 +53,8 @@ Scenario.run do
   take(seen, 30)
   eventually(20, "the end of the lag") { admin.lag(group) == { [name, 0] => 0, [name, 1] => 0 } }
   found = admin.group(group)
-  equal([:stable, [[[name, 0], [name, 1], [name, 2]]]], [found.state, found.members.map { |one| one.partitions.sort }],
-        "the group")
+  equal([:stable, [[[name, 0], [name, 1], [name, 2]]]],
+        [found.state, found.members.map { |member| member.partitions.sort }], "the group")
   equal(:stable, admin.groups.fetch(group), "its state")
   named("offsets of a living group", :UNKNOWN_MEMBER_ID) { admin.alter_group_offsets(group, { [name, 0] => 3 }) }
   named("a living group's end", :NON_EMPTY_GROUP) { admin.delete_group(group) }
@@ -84,7 +84,8 @@ Scenario.run do
   writer = app(kafka: { "transactional.id" => unique("tx") }).producer
   writer.transaction do |tx|
     tx.produce_async(topic: name, payload: "open", partition: 2).wait
-    equal([0, 1], [true, false].map { |one| admin.offsets({ [name, 2] => :end }, committed: one).values.first }, "ends")
+    ends = [true, false].map { |committed| admin.offsets({ [name, 2] => :end }, committed: committed).values.first }
+    equal([0, 1], ends, "ends")
   end
 
   admin.create_acl(principal: "User:alice", operation: :read, topic: "ord", pattern: :prefixed)

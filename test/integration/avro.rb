@@ -40,7 +40,7 @@ Scenario.run do
   end
   from = registry.()
   group = unique("group")
-  one = app(group: group) do
+  app = app(group: group) do
     topic name, to: reader do
       decode :avro, registry: from, schema: new
       key_deserializer :avro, registry: from
@@ -49,7 +49,7 @@ Scenario.run do
       retries 1000, backoff: 0.05..0.5
     end
   end
-  one.start
+  app.start
   got = []
   all = lambda do |numbers|
     eventually(40, -> { "#{(numbers - got.map(&:first)).size} messages are missing" }) do
@@ -71,7 +71,7 @@ Scenario.run do
     { topic: name, partition: number % 2, payload: [0, third].pack("CN") << send_more.serialize(value) }
   end
   writer.producer.produce_many_sync(rows, timeout: 40)
-  failures = -> { events(one, "error.occurred").map { |event| event[:error] } }
+  failures = -> { events(app, "error.occurred").map { |event| event[:error] } }
   eventually(40, "the registry is missed") { failures.().any?(Pelton::SchemaUnavailable) }
   double.heal
   wanted = (0...(2 * COUNT)).step(10).to_a
@@ -79,7 +79,7 @@ Scenario.run do
   equal(wanted, got.map(&:first).uniq.sort, "nothing else")
   equal(Time.at(COUNT), got.to_h.fetch(COUNT), "what was written")
   eventually(20, "all is committed") { committed(group, name, 2) == [COUNT + 1, COUNT] }
-  equal(true, one.stop, "stop")
+  equal(true, app.stop, "stop")
   equal([Pelton::SchemaUnavailable], failures.().map(&:class).uniq, "errors")
 ensure
   double&.close

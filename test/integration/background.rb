@@ -74,7 +74,7 @@ Scenario.run do
   second = app(group: group, kafka: kafka) { topic name, to: Class.new(Flushing) }
   second.start
   eventually(30, "two partitions each") do
-    [first, second].all? { |one| one.assignments.fetch(name, []).size == 2 }
+    [first, second].all? { |app| app.assignments.fetch(name, []).size == 2 }
   end
   eventually(20, -> { "four threads and the app's: #{first.stats}" }) { background.call == 5 }
   send.(40...80)

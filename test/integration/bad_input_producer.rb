@@ -123,13 +123,13 @@ Scenario.run do
   equal(100, full.producer.pending, "pending")
   equal(100, full.producer.close(timeout: 0.2), "undelivered")
   eventually(5, "the reports of all") { open.all?(&:done?) }
-  equal([:_PURGE_QUEUE], open.map { |one| one.error.name }.uniq, "what became of those in the queue")
+  equal([:_PURGE_QUEUE], open.map { |unsent| unsent.error.name }.uniq, "what became of those in the queue")
   raises(Pelton::ClosedError) { full.producer.produce_async(topic: "orders", payload: "late") }
 
   # Room is used as soon as there is some.
   tight = app(kafka: { "queue.buffering.max.messages" => 10, "linger.ms" => 0 }, queue_timeout: 20)
   all = Array.new(500) { |number| tight.producer.produce_async(topic: name, payload: number.to_s) }
-  all.each { |one| one.wait(timeout: 20) }
+  all.each { |queued| queued.wait(timeout: 20) }
   offsets = all.map(&:offset)
   equal(offsets.sort, offsets, "order through a queue of ten")
 end

@@ -42,7 +42,7 @@ Scenario.run do
     [:error, e.class]
   end
   # Inspected, since neither -0.0 nor NaN is told by ==.
-  expected = parsed.map { |kind, thing| [kind, thing.inspect] }
+  expected = parsed.map { |kind, result| [kind, result.inspect] }
   check(expected.count { |kind, _| kind == :error }.between?(30, 60), "a good part of the documents is bad")
 
   big = { "fetch.message.max.bytes" => 60_000_000, "receive.message.max.bytes" => 200_000_000 }
@@ -60,17 +60,17 @@ Scenario.run do
     reader = consumer do
       before = messages.map(&:raw_payload) # reads every message, but decodes none
       messages.each_with_index do |message, index|
-        seen << [message.offset, read_payload.(message).map do |thing|
-                                   thing.is_a?(Class) ? thing.inspect : thing
+        seen << [message.offset, read_payload.(message).map do |fact|
+                                   fact.is_a?(Class) ? fact.inspect : fact
                                  end, before[index]]
       end
     rescue StandardError => e
       raised = e
     end
-    one = app(group: unique("group"), kafka: big) { topic(name, to: reader) { decode(decoding) if decoding } }
-    one.start
+    app = app(group: unique("group"), kafka: big) { topic(name, to: reader) { decode(decoding) if decoding } }
+    app.start
     all = take(seen, payloads.size, 40)
-    equal(true, one.stop, "stop")
+    equal(true, app.stop, "stop")
     raise raised if raised
 
     equal((0...payloads.size).to_a, all.map(&:first), "each message once, in order")
@@ -80,7 +80,7 @@ Scenario.run do
             "#{shown}: JSON.parse #{expected[offset].inspect[0, 200]}, Pelton #{outcome.inspect[0, 200]}")
       check(payloads[offset].b == raw, "the raw payload of #{shown}")
     end
-    equal([], events(one, "error.occurred").map { |event| event[:error].message }, "errors")
+    equal([], events(app, "error.occurred").map { |event| event[:error].message }, "errors")
   end
 
   # One field of a document. What is bad raises, what is good answers.

@@ -19,7 +19,7 @@ GroupScenario.run do
     broker.kill(:STOP)
     IO.select(nil, nil, nil, seconds)
     broker.kill(:CONT)
-    [first, second].each { |one| working(one) }
+    [first, second].each { |member| working(member) }
   end
   ends = end_producing
   # A member that the broker forgot meanwhile has to join again before it may commit.

@@ -20,7 +20,7 @@ GroupScenario.run do
     broker.kill(:KILL)
     check(!broker.alive?, "the broker is dead")
     broker.restart
-    [first, second].each { |one| working(one) }
+    [first, second].each { |member| working(member) }
   end
   end_producing
   leave(first)

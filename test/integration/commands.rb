@@ -52,23 +52,26 @@ Scenario.run do
     check(!done.failed, "#{done.text}: #{done.result}")
     done.result
   end
-  known = ->(&which) { web.reports.latest.find { |one| one.commands == commands && which.call(one) } }
+  known = ->(&which) { web.reports.latest.find { |report| report.commands == commands && which.call(report) } }
   await = lambda do |what, process, &which|
     eventually(60, -> { "#{what}: #{web.reports.latest.map(&:to_h)}\n#{process.output}" }) { known.call(&which) }
   end
   send_one = -> { all.producer.produce_sync(topic: input, partition: 1, payload: "x") }
-  lag = ->(id) { web.reports.latest.find { |one| one.id == id }.lag }
+  lag = ->(id) { web.reports.latest.find { |report| report.id == id }.lag }
 
   group = unique("one")
   lone = server.call(group)
-  id = await.call("a process", lone) { |one| one.name == group && one.state == "running" && one.partitions.any? }.id
+  alone = await.call("a process", lone) do |report|
+    report.name == group && report.state == "running" && report.partitions.any?
+  end
+  id = alone.id
   config = all.admin.config(topic: commands)
   equal("604800000", config.fetch("retention.ms").value, "retention of a week")
   equal(1, all.admin.topics(commands).fetch(commands).partitions.size, "partitions")
 
   result = act.call("quiet", id)
   check(["it is quieting", "it is quiet"].include?(result), result)
-  await.call("quiet", lone) { |one| one.id == id && one.state == "quiet" }
+  await.call("quiet", lone) { |report| report.id == id && report.state == "quiet" }
   send_one.call
   eventually(60, "a message that waits") { lag.call(id) == 1 }
   equal("it is running", act.call("resume", id), "resume")
@@ -78,14 +81,17 @@ Scenario.run do
   late = Pelton::Reports::Command.new(id, "stop", ends: Pelton::Clock.wall - 0.1)
   all.producer.produce_sync(**late.message(commands))
   act.call("quiet", id)
-  await.call("quiet, and no stop", lone) { |one| one.id == id && one.state == "quiet" }
+  await.call("quiet, and no stop", lone) { |report| report.id == id && report.state == "quiet" }
   check(["it is stopping", "it is stopped"].include?(act.call("stop", id)), "stop")
   equal(0, exit_code(lone, 60), "the exit of the process\n#{lone.output}")
   check(lone.output.include?("command"), "its log says why: #{lone.output}")
 
   # Its successor reads none of that.
   again = server.call(group)
-  second = await.call("a successor", again) { |one| one.name == group && one.id != id && one.state == "running" }.id
+  successor = await.call("a successor", again) do |report|
+    report.name == group && report.id != id && report.state == "running"
+  end
+  second = successor.id
   line = lambda do |action, code|
     call = pelton("processes", action, second[/\A.*(?=:)/], "-r", file, env: environment.call(group))
     equal(code, exit_code(call, 90), "pelton processes #{action}\n#{call.output}\n#{again.output}")
@@ -101,13 +107,15 @@ Scenario.run do
   pair = unique("pair")
   parent = server.call(pair, "--processes", "2")
   first, other = [0, 1].map do |number|
-    await.call("child #{number}", parent) { |one| one.name == pair && one.process == number && one.state == "running" }
+    await.call("child #{number}", parent) do |report|
+      report.name == pair && report.process == number && report.state == "running"
+    end
   end
   act.call("stop", first.id)
-  await.call("a new child", parent) do |one|
-    one.name == pair && one.process.zero? && one.pid != first.pid && one.state == "running"
+  await.call("a new child", parent) do |report|
+    report.name == pair && report.process.zero? && report.pid != first.pid && report.state == "running"
   end
-  equal("running", web.reports.latest.find { |one| one.id == other.id }.state, "the other child")
+  equal("running", web.reports.latest.find { |report| report.id == other.id }.state, "the other child")
   parent.kill(:TERM)
   equal(0, exit_code(parent, 60), "the parent\n#{parent.output}")
   groups = all.admin.groups.keys

@@ -17,7 +17,7 @@ Scenario.run do
   seen = Thread::Queue.new
   reader = consumer { messages.each { |message| seen << [message.partition, message.raw_payload] } }
   limits = { "receive.message.max.bytes" => LIMIT, "fetch.max.bytes" => 1_500_000, "auto.offset.reset" => "earliest" }
-  one = app(group: group, kafka: limits) { topic(name, to: reader) { decode :bytes } }
+  app = app(group: group, kafka: limits) { topic(name, to: reader) { decode :bytes } }
   CODECS.each_with_index do |codec, partition|
     sender = app(kafka: { "compression.type" => codec, "linger.ms" => 1000, "batch.size" => 100_000_000,
                           "message.max.bytes" => 100_000_000 })
@@ -28,21 +28,21 @@ Scenario.run do
     sender.producer.produce_sync(topic: name, payload: "beside", partition: BESIDE) if codec == CODECS.last
   end
 
-  one.start
+  app.start
   equal([BESIDE, "beside"], take(seen, 1).first, "the other partition")
   CODECS.each_with_index do |codec, partition|
-    found = -> { events(one, "error.occurred").find { |event| event[:partition].equal?(partition) } }
+    found = -> { events(app, "error.occurred").find { |event| event[:partition].equal?(partition) } }
     eventually(40, "an error of #{codec}") { found.call }
     event = found.call
     equal([name, :_BAD_COMPRESSION], [event[:topic], event[:error].name], "the error of #{codec}")
     said = event[:error].message
     check(said.match?(/message at 0 of \d+ bytes failed.*more than #{LIMIT} bytes/), said)
   end
-  equal(true, one.stop, "stop")
+  equal(true, app.stop, "stop")
   check(seen.empty?, "something of a batch was read")
 
   # A low limit of answers kept an administrator from asking about groups.
-  one.admin.alter_group_offsets(group, CODECS.each_index.to_h { |partition| [[name, partition], 20] })
+  app.admin.alter_group_offsets(group, CODECS.each_index.to_h { |partition| [[name, partition], 20] })
   again = app(group: group, kafka: limits) { topic(name, to: reader) { decode :bytes } }
   again.start
   equal(CODECS.each_index.map { |partition| [partition, "behind"] }, take(seen, CODECS.size).sort, "behind the batches")

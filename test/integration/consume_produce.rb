@@ -23,8 +23,9 @@ Scenario.run do
   end
   script = app
   content = lambda do |topic|
-    script.each(topic).map do |one|
-      [one.partition, one.offset, one.timestamp_ms, one.raw_key, one.raw_payload, one.raw_headers]
+    script.each(topic).map do |message|
+      [message.partition, message.offset, message.timestamp_ms, message.raw_key, message.raw_payload,
+       message.raw_headers]
     end.sort
   end
 

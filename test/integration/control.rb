@@ -14,8 +14,8 @@ Scenario.run do
   tell = ->(word, what) { seen.fetch(word) << what }
 
   plain = ->(word) { consumer { messages.each { |message| tell.(word, message.offset) } } }
-  aged = consumer { messages.each { |one| tell.(:delay, Time.now.to_f - (one.timestamp_ms / 1000.0)) } }
-  timed = consumer { messages.each { |one| tell.(:throttle, [one.offset, Pelton::Clock.now]) } }
+  aged = consumer { messages.each { |message| tell.(:delay, Time.now.to_f - (message.timestamp_ms / 1000.0)) } }
+  timed = consumer { messages.each { |message| tell.(:throttle, [message.offset, Pelton::Clock.now]) } }
   first_looked_at = nil # when the first window has not begun yet
   pausing = consumer do
     messages.each do |message|
@@ -109,10 +109,10 @@ Scenario.run do
     pause if messages.last.offset == 9
   end
   name = topics[:rewind]
-  one = app(group: group) { topic(name, to: back) }
-  one.start
+  app = app(group: group) { topic(name, to: back) }
+  app.start
   equal([true], take(seen[:rewind], 1), "sought")
   eventually(20, "the rewind to be committed") { committed(group, name, 1) == [3] }
-  check(one.stop, "a stop in order")
+  check(app.stop, "a stop in order")
   equal([3], committed(group, name, 1), "committed at the end")
 end

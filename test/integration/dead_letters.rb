@@ -83,12 +83,12 @@ Scenario.run do
   compacted = topic(settings: { "cleanup.policy" => "compact" })
   wide = topic
   { tight => :MSG_SIZE_TOO_LARGE, compacted => :INVALID_RECORD, wide => nil }.each do |to, refusal|
-    two = topic(partitions: 2)
+    source = topic(partitions: 2)
     group = unique("group")
     payload = "x" * (refusal ? 5_000 : 999_800)
-    app.producer.produce_many_sync([{ topic: two, partition: 0, headers: { "poison" => "1" }, payload: payload },
-                                    { topic: two, partition: 0, payload: "behind" },
-                                    { topic: two, partition: 1, payload: "beside" }])
+    app.producer.produce_many_sync([{ topic: source, partition: 0, headers: { "poison" => "1" }, payload: payload },
+                                    { topic: source, partition: 0, payload: "behind" },
+                                    { topic: source, partition: 1, payload: "beside" }])
     one_by_one = Class.new(Pelton::Consumer) do
       define_method(:process) do |message|
         raise KeyError, "poison" if message.headers.key?("poison")
@@ -97,7 +97,7 @@ Scenario.run do
       end
     end
     server = app(group: group) do
-      topic(two, to: one_by_one) do
+      topic(source, to: one_by_one) do
         dead_letters to, retries: 0
         backoff 0.01..0.1
       end
@@ -105,11 +105,11 @@ Scenario.run do
     server.start
     equal([[0, 1], [1, 0]], take(done, 2).sort, "what is behind and beside the message, #{refusal}")
     equal(true, server.stop, "stop")
-    equal([2, 1], committed(group, two, 2), "what is committed")
+    equal([2, 1], committed(group, source, 2), "what is committed")
     _, letter = read(to, 1, 1).first
     origin = letter.origin
     place = [origin.topic, origin.partition, origin.offset]
-    equal([refusal&.to_s, [two, 0, 0], refusal ? 0 : payload.bytesize],
+    equal([refusal&.to_s, [source, 0, 0], refusal ? 0 : payload.bytesize],
           [origin.payload_omitted, place, letter.raw_payload.bytesize], "letter")
     equal([refusal], events(server, "message.dead_lettered").map { |event| event[:payload_omitted] }, "the event")
     refused = events(server, "error.occurred").select { |event| event[:source] == "forward" }

@@ -34,11 +34,11 @@ Scenario.run do
   equal([0, {}, nil], letters.redrive.to_a, "what is left")
 
   found = app.each(input, kafka: { "isolation.level" => "read_committed" })
-             .map { |one| [one.partition, one.key, one.raw_payload.to_i] }
+             .map { |message| [message.partition, message.key, message.raw_payload.to_i] }
   equal((0...COUNT).to_a, found.map(&:last).sort, "each letter once")
-  found.group_by { |one| one.first(2) }.each do |place, list|
+  found.group_by { |row| row.first(2) }.each do |place, list|
     numbers = list.map(&:last)
     equal(numbers.sort, numbers, "order of #{place}")
   end
-  equal(6, found.map { |one| one.first(2) }.uniq.size, "partitions of 6 keys")
+  equal(6, found.map { |row| row.first(2) }.uniq.size, "partitions of 6 keys")
 end

@@ -31,9 +31,9 @@ Scenario.run do
   places = Array.new(done.size) { done.pop }
   equal(Array.new(COUNT) { |number| "0/#{number}" }, places, "reported once, in order")
   equal(0, letters.redrive.handled, "nothing is left")
-  found = app.each(input).map { |one| [one.partition, one.raw_payload.to_i] }
+  found = app.each(input).map { |message| [message.partition, message.raw_payload.to_i] }
   2.times do |partition|
-    numbers = found.select { |one| one.first == partition }.map(&:last)
+    numbers = found.select { |row| row.first == partition }.map(&:last)
     equal((partition...COUNT).step(2).to_a, numbers, "partition #{partition}")
   end
 end

@@ -28,9 +28,10 @@ Scenario.run do
 
   listed = json.("list", dead, "--limit", "2")
   equal([2, "IOError", input], [listed.size, *listed.first.values_at("error", "topic")], "list")
-  one = json.("show", dead, listed.first.fetch("id"))
-  equal([listed.first.fetch("place"), "k", "not yet"], one.values_at("place", "key", "error_message"), "show")
-  check(one.fetch("backtrace").all? { |line| !line.include?("lib/pelton/consuming") }, "backtrace #{one["backtrace"]}")
+  letter = json.("show", dead, listed.first.fetch("id"))
+  equal([listed.first.fetch("place"), "k", "not yet"], letter.values_at("place", "key", "error_message"), "show")
+  check(letter.fetch("backtrace").all? { |line| !line.include?("lib/pelton/consuming") },
+        "backtrace #{letter["backtrace"]}")
   equal([{ "error" => "IOError", "letters" => COUNT }], json.("list", dead, "--by", "error"), "by error")
   check(call.("redrive", dead, "--dry-run").include?("would be redriven: #{COUNT} letters"), "a dry run")
   check(call.("delete", dead, code: 1).include?("--yes"), "no deletion without --yes")

@@ -85,14 +85,14 @@ Scenario.run do
   again = app(group: group, concurrency: 3) { topic(input, to: work) { dead_letters dead, retries: 0 } }
   again.start
   found = take(seen, COUNT, 60)
-  equal(rows.map { |row| row[:payload] }.sort, found.map { |one| one[2] }.sort, "each message once")
-  found.group_by { |one| one[1] }.each do |key, list|
-    numbers = list.map { |one| one[2].to_i }
+  equal(rows.map { |row| row[:payload] }.sort, found.map { |row| row[2] }.sort, "each message once")
+  found.group_by { |row| row[1] }.each do |key, list|
+    numbers = list.map { |row| row[2].to_i }
     equal(numbers.sort, numbers, "order of key #{key}")
     equal(1, list.map(&:first).uniq.size, "partitions of key #{key}")
   end
-  equal([[1, nil]], found.map { |one| one.values_at(3, 5) }.uniq, "attempts, error")
-  check(found.all? { |one| one[4] == "t#{one[2]}" }, "own headers")
+  equal([[1, nil]], found.map { |row| row.values_at(3, 5) }.uniq, "attempts, error")
+  check(found.all? { |row| row[4] == "t#{row[2]}" }, "own headers")
   again.stop
   equal(0, seen.size, "messages that came twice")
 
@@ -104,9 +104,12 @@ Scenario.run do
   third.start
   eventually(60, "three letters") { events(third, "message.dead_lettered").size == 3 }
   third.stop
+  dead_twice = letters.each.map(&:origin).select do |origin|
+    origin.offset == place.offset && origin.partition == place.partition
+  end
   equal([[place.topic, place.partition, place.offset, 1]],
-        letters.each.map(&:origin).select { |one| one.offset == place.offset && one.partition == place.partition }
-               .map { |one| [one.topic, one.partition, one.offset, one.redrives] }, "origin of a second death")
+        dead_twice.map { |origin| [origin.topic, origin.partition, origin.offset, origin.redrives] },
+        "origin of a second death")
   gone = letters.each.max_by(&:offset) # so none that is done lies between the other two, where a run stops
   equal(1, letters.delete(id: gone.id).handled, "deleted")
   equal([:deleted, 0], [letters.find(gone.id).status, letters.redrive(id: gone.id).handled], "a deleted letter")
@@ -136,6 +139,6 @@ Scenario.run do
   app.admin.delete_records({ [dead, 0] => 100 })
   letters.redrive(key: "none")
   keys = {}
-  app.each(status) { |one| keys[one.key] = one.tombstone? }
+  app.each(status) { |message| keys[message.key] = message.tombstone? }
   equal([true, false], [keys.fetch("0/99"), keys.fetch("0/100")], "tombstones of the records")
 end

@@ -30,7 +30,7 @@ Scenario.run do
   servers.first.producer.produce_many_sync([{ topic: input, key: "k", payload: "one", partition: 1 },
                                             { topic: input, key: "never", payload: "two", partition: 1 }])
   servers.each(&:start)
-  eventually(60, "four letters") { servers.sum { |one| events(one, "message.dead_lettered").size } == 4 }
+  eventually(60, "four letters") { servers.sum { |server| events(server, "message.dead_lettered").size } == 4 }
   equal(groups.product(%w[one two]).sort, take(seen, 4).map { |group, _, _, payload| [group, payload] }.sort, "first")
 
   healed = true
@@ -38,7 +38,7 @@ Scenario.run do
   equal([2, {}, nil], letters.redrive(retry_topic: 5, group: groups.first).to_a, "redriven")
   equal({ groups.first => 2 }, letters.count_by(:group, status: :redriven), "of one group")
   eventually(60, "the letter of the second death") do
-    servers.sum { |one| events(one, "message.dead_lettered").size } == 5
+    servers.sum { |server| events(server, "message.dead_lettered").size } == 5
   end
   equal([[groups.first, ".retry.5", 1, "one"], [groups.first, ".retry.5", 1, "two"],
          [groups.first, ".retry.7", 2, "two"]], take(seen, 3), "attempts in the retry topics")

@@ -50,7 +50,7 @@ Scenario.run do
     end
   end
   group = unique("limits")
-  one = app(group: group) do
+  server = app(group: group) do
     topic packed, to: reader do
       decode :msgpack
       dead_letters letters[packed], retries: 0
@@ -60,8 +60,8 @@ Scenario.run do
       dead_letters letters[avro], retries: 0
     end
   end
-  one.producer.produce_many_sync(rows.map { |name, payload,| { topic: name, payload: payload } })
-  one.start
+  server.producer.produce_many_sync(rows.map { |name, payload,| { topic: name, payload: payload } })
+  server.start
 
   placed = [packed, avro].flat_map { |name| rows.select { |one_of,| one_of == name }.each_with_index.to_a }
   good, bad = placed.partition { |row, _| row[2].nil? }
@@ -73,9 +73,9 @@ Scenario.run do
   equal([BigDecimal("0.01"), BigDecimal("1e-4096")], sizes.values_at([avro, 0], [avro, 1]), "decimals")
 
   eventually(40, "all is committed") { committed(group, packed, 1) == [4] && committed(group, avro, 1) == [7] }
-  found = letters.values.flat_map { |name| app.each(name).to_a }
+  found = letters.values.flat_map { |name| server.each(name).to_a }
   equal(bad.map { |row, _| row[1] }.sort, found.map(&:raw_payload).sort, "dead letters")
-  errors = events(one, "error.occurred").to_h { |event| [event.payload.values_at(:topic, :offset), event[:error]] }
+  errors = events(server, "error.occurred").to_h { |event| [event.payload.values_at(:topic, :offset), event[:error]] }
   equal(bad.map { |row, at| [row[0], at] }.sort, errors.keys.sort, "errors")
   bad.each do |row, at|
     error = errors[[row[0], at]]
@@ -83,7 +83,7 @@ Scenario.run do
     said = [error, error.cause].compact.map(&:message)
     check(said.any? { |message| message.match?(row[2]) }, "#{row[0]} #{at}: #{said}")
   end
-  equal(true, one.stop, "stop")
+  equal(true, server.stop, "stop")
 ensure
   double&.close
 end

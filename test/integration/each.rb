@@ -24,7 +24,7 @@ Scenario.run do
   ends = []
   noon = Time.at(base + 250)
   equal((240...250).to_a,
-        numbers.(script.each(name, from: Time.at(base + 240), stop_at: ->(one) { one.timestamp >= noon })),
+        numbers.(script.each(name, from: Time.at(base + 240), stop_at: ->(message) { message.timestamp >= noon })),
         "from a time up to another one")
   equal(3, script.each(name, from: -1, reached_end: ->(*place) { ends << place }).count, "the last of each")
   equal([[name, 0], [name, 1], [name, 2]], ends.sort, "partitions that were read to their end")
@@ -59,7 +59,9 @@ Scenario.run do
   script.producer.produce_sync(topic: name, payload: "{}", partition: 0)
   equal([0], take(begun, 1), "the member's partition")
   seen = []
-  raises(Pelton::ConfigError, /group = .*has members/) { script.each(name, group: group) { |one| seen << one.offset } }
+  raises(Pelton::ConfigError, /group = .*has members/) do
+    script.each(name, group: group) { |message| seen << message.offset }
+  end
   equal([100], seen, "what was read all the same")
   gate.close
   equal(true, server.stop, "stop")

@@ -79,7 +79,7 @@ Scenario.run do
     again.start # the parent's app, as the child's own
     eventually(30, "messages in worker #{number}") { seen.size >= 60 }
     check(again.stop && worker.stop, "worker #{number} stops")
-    [again, worker].each { |one| one.close(timeout: 10) }
+    [again, worker].each { |app| app.close(timeout: 10) }
   end
   workers = Array.new(2) { |number| forked(60) { inside.(number) } }
   workers.each(&:call)

@@ -24,7 +24,7 @@ Scenario.run do
     end
   end
   statistics = { "statistics.interval.ms" => 100 }
-  one = app(group: group, kafka: statistics) { topic(name, to: reader) { max_messages 1 } }
+  server = app(group: group, kafka: statistics) { topic(name, to: reader) { max_messages 1 } }
   other = app(group: group) { topic name, to: reader }
   await = lambda do |app, event, count = 1, &block|
     found = -> { events(app, event).select { |each| block.nil? || block.call(each) } }
@@ -33,34 +33,34 @@ Scenario.run do
   end
 
   all = []
-  one.subscribe(:all) { |event| all << event.name }
-  one.define_event("orders.paid", order: "the order")
-  one.publish("orders.paid", order: 7)
+  server.subscribe(:all) { |event| all << event.name }
+  server.define_event("orders.paid", order: "the order")
+  server.publish("orders.paid", order: 7)
   equal(["orders.paid"], all.dup, "an event of the app")
 
-  one.producer.produce_many_sync(%w[seek pause last].map { |text| { topic: name, payload: text, partition: 0 } },
+  server.producer.produce_many_sync(%w[seek pause last].map { |text| { topic: name, payload: text, partition: 0 } },
                                  timeout: 30)
-  await.(one, "broker.changed") { |event| event[:to] == "UP" }
-  one.start
-  equal(2, await.(one, "rebalance.finished").first[:partitions], "partitions at first")
+  await.(server, "broker.changed") { |event| event[:to] == "UP" }
+  server.start
+  equal(2, await.(server, "rebalance.finished").first[:partitions], "partitions at first")
   eventually(30, "the messages, the first twice") { done.size >= 4 }
-  equal([0], await.(one, "partition.sought").map { |event| event[:target] }, "sought")
-  equal([0.05], await.(one, "partition.paused").map { |event| event[:seconds] }, "paused")
-  equal([:time], await.(one, "partition.resumed").map { |event| event[:reason] }, "resumed")
-  begun = await.(one, "consumer.consuming", 4).map { |event| event[:offset] }
+  equal([0], await.(server, "partition.sought").map { |event| event[:target] }, "sought")
+  equal([0.05], await.(server, "partition.paused").map { |event| event[:seconds] }, "paused")
+  equal([:time], await.(server, "partition.resumed").map { |event| event[:reason] }, "resumed")
+  begun = await.(server, "consumer.consuming", 4).map { |event| event[:offset] }
   equal([0, 0, 1, 2], begun.first(4), "offsets of the calls")
-  equal([1], await.(one, "consumer.consumed", 4).map { |event| event[:messages] }.uniq, "messages of a call")
+  equal([1], await.(server, "consumer.consumed", 4).map { |event| event[:messages] }.uniq, "messages of a call")
 
   other.start
-  moved = await.(one, "rebalance.finished", 2).last
+  moved = await.(server, "rebalance.finished", 2).last
   check(moved[:seconds].positive?, "the second rebalance took #{moved[:seconds]} s")
   await.(other, "rebalance.finished") { |event| event[:assigned].positive? }
-  await.(one, "consumer.revoked")
-  equal([true, true], [other.stop, one.stop], "stops")
-  jobs = events(one, "job.finished")
+  await.(server, "consumer.revoked")
+  equal([true, true], [other.stop, server.stop], "stops")
+  jobs = events(server, "job.finished")
   equal(4, jobs.count { |event| event[:kind] == :consume }, "jobs of consume")
   check(jobs.all? { |event| event[:waited] >= 0 && event[:seconds] >= 0 }, jobs.map(&:payload).inspect)
-  await.(one, "consumer.shut_down")
+  await.(server, "consumer.shut_down")
 
   sender = app(kafka: { "transactional.id" => unique("events") })
   produced = Thread::Queue.new
@@ -70,5 +70,5 @@ Scenario.run do
   equal([name, 1, 5], take(produced, 1).first, "produced")
   await.(sender, "transaction.started", 2)
   equal([1, 1], %w[committed aborted].map { |end_| events(sender, "transaction.#{end_}").size }, "transactions")
-  equal([], [one, other, sender].flat_map { |app| events(app, "error.occurred").map(&:payload) }, "errors")
+  equal([], [server, other, sender].flat_map { |app| events(app, "error.occurred").map(&:payload) }, "errors")
 end

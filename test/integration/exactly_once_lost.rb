@@ -29,7 +29,7 @@ Scenario.run do
   copying = lambda do |held|
     consumer do
       transaction do |tx|
-        messages.each { |one| tx.produce_async(topic: output, partition: partition, payload: one.raw_payload) }
+        messages.each { |message| tx.produce_async(topic: output, partition: partition, payload: message.raw_payload) }
         mark_as_consumed(messages.last) if partition.even?
         if held && !gate.closed?
           entered << partition
@@ -60,7 +60,7 @@ Scenario.run do
   gate.close
   equal(lost.map { |place| [place, Pelton::AssignmentLost] }, take(ends, lost.size).sort_by(&:first), "how they ended")
   eventually(40, "the rest") { committed(group, input, PARTITIONS) == [EACH] * PARTITIONS }
-  [first, second].each { |one| equal(true, one.stop, "stop") }
+  [first, second].each { |app| equal(true, app.stop, "stop") }
   equal([], ends.size.times.map { ends.pop }, "other ends")
   wanted = ExactlyOnce.wanted(PARTITIONS, MESSAGES)
   equal(wanted, ExactlyOnce.read(bootstrap, output, PARTITIONS), "what read_committed sees")

@@ -29,11 +29,11 @@ Scenario.run do
       concurrency 3
     end
   end
-  one = app(group: group, kafka: { "auto.commit.interval.ms" => 200 }, &routes)
+  first = app(group: group, kafka: { "auto.commit.interval.ms" => 200 }, &routes)
   rows = [plain, keyed].product([0, 1], (0...COUNT).to_a).map do |name, partition, at|
     { topic: name, partition: partition, key: "k#{at % 5}", payload: "x" }
   end
-  one.producer.produce_many_sync(rows, timeout: 40)
+  first.producer.produce_many_sync(rows, timeout: 40)
 
   got = Hash.new { |all, place| all[place] = [] }
   collect = -> { seen.size.times { seen.pop.then { |name, partition, at| got[[name, partition]] << at } } }
@@ -48,17 +48,17 @@ Scenario.run do
     equal([[plain, 0, BAD], [keyed, 0, BAD]].sort, stopped.sort, "what gave up")
   end
 
-  one.start
-  gave_up.call(one)
+  first.start
+  gave_up.call(first)
   equal((0...BAD).to_a, got[[plain, 0]], "nothing behind the bad message")
-  equal(true, one.stop, "the first stop")
+  equal(true, first.stop, "the first stop")
   equal([[BAD, COUNT]] * 2, [plain, keyed].map { |name| committed(group, name, 2) }, "a stop passes nothing")
 
   # It gives up again after a restart: the message is still there.
   consumers.clear
-  two = app(group: group, kafka: { "auto.commit.interval.ms" => 200 }, &routes)
-  two.start
-  gave_up.call(two)
+  second = app(group: group, kafka: { "auto.commit.interval.ms" => 200 }, &routes)
+  second.start
+  gave_up.call(second)
   last = take(consumers, consumers.size).group_by(&:topic).transform_values(&:last)
   equal([plain, keyed].sort, last.keys.sort, "a consumer of each")
   equal([true, true], last.values.map { |consumer| consumer.seek(BAD + 1) }, "seeks")
@@ -68,5 +68,5 @@ Scenario.run do
   end
   eventually(30, "all is committed") { [plain, keyed].all? { |name| committed(group, name, 2) == [COUNT, COUNT] } }
   equal(all - [BAD], got[[plain, 0]].uniq, "in order")
-  equal(true, two.stop, "the second stop")
+  equal(true, second.stop, "the second stop")
 end

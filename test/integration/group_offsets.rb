@@ -15,7 +15,7 @@ def offsets_of_groups(type, kafka)
   group = unique(type.to_s)
   seen = Thread::Queue.new
   reading = consumer do
-    messages.each { |one| seen << [one.partition, one.offset] }
+    messages.each { |message| seen << [message.partition, message.offset] }
     mark_as_consumed!(messages.last, metadata: "checkpoint #{messages.last.offset}")
   end
   server = app(group: group, kafka: kafka) { topic(name, to: reading) { manual_offsets } }

@@ -34,7 +34,7 @@ end
 def with_live_members(group, name, type, former)
   listed = json("list", "#{group}*", "--lag")
   equal([{ group: group, state: "stable", type: type.to_s, members: 1, lag: 0 }], listed, "list")
-  equal(listed, json("list", "--state", "stable", "--type", type.to_s, "--lag").select { |one| one[:group] == group },
+  equal(listed, json("list", "--state", "stable", "--type", type.to_s, "--lag").select { |row| row[:group] == group },
         "list with filters")
   found = json("show", group)
   equal([group, "stable", type.to_s], found.values_at(:group, :state, :type), "show")
@@ -103,7 +103,7 @@ def as_programs(group)
     child = pelton("groups", "lag", group, "--watch", "3600", "--json", "--config", file,
                    env: { "PELTON_BOOTSTRAP" => nil })
     line = eventually(20, -> { "a line: #{child.output}" }) { child.output.lines.first }
-    equal([group], JSON.parse(line)["groups"].map { |one| one["group"] }, "its line")
+    equal([group], JSON.parse(line)["groups"].map { |row| row["group"] }, "its line")
     child.kill(:INT)
     equal(130, exit_code(child), "after Ctrl-C: #{child.output}")
     equal(1, child.output.lines.size, "its output")

@@ -16,9 +16,9 @@ Scenario.run do
     define_method(:assigned) { born << self }
     define_method(:consume) { messages.each { |message| seen << message } }
   end
-  one = app(group: group, max_messages: 7) { topic(name, to: reader) }
-  one.producer.produce_many_sync(Array.new(200) { |at| { topic: name, payload: at.to_s } }, timeout: 20)
-  one.start
+  app = app(group: group, max_messages: 7) { topic(name, to: reader) }
+  app.producer.produce_many_sync(Array.new(200) { |at| { topic: name, payload: at.to_s } }, timeout: 20)
+  app.start
   consumer = take(born, 1).first
   random = Random.new(1)
   message = take(seen, 1).first
@@ -33,11 +33,11 @@ Scenario.run do
     check(consumer.seek(100 + round), "the next seek finds nothing in its way")
   end
   check(consumer.seek(0), "to the beginning")
-  one.producer.produce_sync(topic: name, payload: "last")
+  app.producer.produce_sync(topic: name, payload: "last")
   read = []
   read << take(seen, 1).first.offset until read.last == 200
   equal([*0..200], read.last(201), "without a gap")
-  check(one.stop, "a stop in order: #{one.server.unfinished_work}")
+  check(app.stop, "a stop in order: #{app.server.unfinished_work}")
   equal([201], committed(group, name, 1), "committed")
-  equal([], events(one, "error.occurred").map { |event| event[:error] }, "errors")
+  equal([], events(app, "error.occurred").map { |event| event[:error] }, "errors")
 end

@@ -33,7 +33,7 @@ Scenario.run do
   end
 
   seen = Thread::Queue.new
-  work = consumer { messages.each { |one| seen << [one.partition, one.offset] } }
+  work = consumer { messages.each { |message| seen << [message.partition, message.offset] } }
   server = -> { app(group: group) { topic(name, to: work) }.tap(&:start) }
   done = [] # what Pelton has processed
   ours = -> { done.tap { done << seen.pop until seen.empty? } }
@@ -91,6 +91,8 @@ Scenario.run do
   equal([2, 7, group, 3], [found.origin.partition, found.origin.offset, found.group, found.origin.attempts],
         "the letter")
   equal([1, 0], Array.new(2) { letters.redrive.handled }, "redriven once")
-  partition, again = read(name, PARTITIONS, (EACH * PARTITIONS * 4) + 1).find { |_, one| one.raw_payload == "letter" }
+  partition, again = read(name, PARTITIONS, (EACH * PARTITIONS * 4) + 1).find do |_, message|
+    message.raw_payload == "letter"
+  end
   equal([2, "k", "1", nil], [partition, again.raw_key, *again.raw_headers.values_at("trace", "source_topic")], "again")
 end

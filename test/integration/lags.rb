@@ -29,7 +29,9 @@ Scenario.run do
   await = ->(expected, what) { eventually(30, -> { "#{what}: #{lags.call}" }) { lags.call == expected } }
   reported = lambda do
     found = events(all, "statistics.emitted").reverse_each.find { |event| event[:client].include?("subscription") }
-    found && found[:statistics].dig("topics", name, "partitions")&.transform_values { |one| one["consumer_lag_stored"] }
+    found && found[:statistics].dig("topics", name, "partitions")&.transform_values do |partition|
+      partition["consumer_lag_stored"]
+    end
   end
 
   send.({ 0 => 4, 1 => 5 })
@@ -49,7 +51,7 @@ Scenario.run do
     check(event[:consumption_lag] >= event[:processing_lag] && event[:processing_lag] >= 0, event.payload.inspect)
   end
   consumed = told.group_by { |event| event[:partition] }
-  equal({ 0 => 5, 1 => 7 }, consumed.transform_values { |list| list.sum { |one| one[:messages] } }, "consumed")
+  equal({ 0 => 5, 1 => 7 }, consumed.transform_values { |list| list.sum { |payload| payload[:messages] } }, "consumed")
   eventually(20, "ticks") { calls.size > 30 }
   equal(true, all.stop, "stop")
   by = take(calls, calls.size).group_by(&:first).transform_values { |list| list.map(&:last) }
@@ -57,6 +59,6 @@ Scenario.run do
     equal([:assigned, :shutdown], [actions.first, actions.last], "the first and the last call")
     equal([1, 1], actions.tally.values_at(:assigned, :shutdown), "each once")
   end
-  equal([[:assigned, :consume, :shutdown, :tick]] * 2, [0, 1].map { |one| by[one].uniq.sort }, "surrounded")
+  equal([[:assigned, :consume, :shutdown, :tick]] * 2, [0, 1].map { |number| by[number].uniq.sort }, "surrounded")
   equal([], events(all, "error.occurred").map { |event| event[:error] }, "errors")
 end

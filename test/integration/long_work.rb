@@ -45,8 +45,8 @@ Scenario.run do
   median = delays.sort[delays.size / 2]
   check(delays.max < 2 * Guard::PATIENCE && median < 0.2 * Guard::PATIENCE,
         "delays beside it: median #{median} s, longest #{delays.max} s")
-  rest.concat(take(done, 1).select { |one| one[0].zero? }) until rest.size == 501
-  equal((0..500).to_a, rest.map { |one| one[1] }, "the busy partition's messages, once and in order")
+  rest.concat(take(done, 1).select { |entry| entry[0].zero? }) until rest.size == 501
+  equal((0..500).to_a, rest.map { |entry| entry[1] }, "the busy partition's messages, once and in order")
   equal([], events(server, "partition.revoked"), "rebalances")
   equal(2, events(server, "partition.assigned").size, "assignments")
   eventually(10, "the commit") { committed(group, name, 2)[0] == 501 }

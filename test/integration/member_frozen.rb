@@ -30,7 +30,7 @@ GroupScenario.run do
   end
   reached = committed(@group, @topic, count)
   frozen.kill(:CONT)
-  eventually(20, "the late mark") { trail.entries.any? { |one| one.pid == frozen.pid && one.what == "refused" } }
+  eventually(20, "the late mark") { trail.entries.any? { |entry| entry.pid == frozen.pid && entry.what == "refused" } }
   check(committed(@group, @topic, count).zip(reached).all? { |now, then_| now >= then_ }, "no offset moved back")
   owned_by_all(frozen, other) # it is a member again
   end_producing

@@ -25,21 +25,21 @@ Scenario.run do
 
   seen = Thread::Queue.new
   reader = consumer { messages.each { |message| seen << message.payload } }
-  one = app(group: unique("group")) do
+  server = app(group: unique("group")) do
     topic name, to: reader do
       decode :msgpack, ext: { 7 => ->(bytes) { bytes.unpack1("n") + 0.5 } }
       where("kind").eq("paid")
       dead_letters dead, retries: 0
     end
   end
-  one.start
+  server.start
   got = take(seen, COUNT / 10).sort_by { |value| value["number"] }
   expected = (0...COUNT).step(10).map do |number|
     { "kind" => "paid", "number" => number, "at" => Time.at(number), "id" => number + 0.5 }
   end
   equal(expected, got, "what was paid")
-  letter = eventually(40, "the dead letter") { app.each(dead).first }
+  letter = eventually(40, "the dead letter") { server.each(dead).first }
   equal([BROKEN, "broken"], [letter.raw_payload, letter.key], "the dead letter")
-  equal(true, one.stop, "stop")
+  equal(true, server.stop, "stop")
   equal(true, seen.empty?, "nothing else came")
 end

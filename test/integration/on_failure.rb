@@ -64,9 +64,10 @@ Scenario.run do
   equal(ANSWERS.each_with_index.to_h { |word, place| [place, word == :stop ? [0, 1, 2] : [0, 1, 2, 4, 5]] },
         handled.sort.to_h, "what was done")
 
-  letters = read(dead, 1, 3).map { |_, one| [one.raw_payload, one.origin.error, one.origin.attempts] }
+  letters = read(dead, 1, 3).map { |_, message| [message.raw_payload, message.origin.error, message.origin.attempts] }
   equal([["0-3", "KeyError", 3], ["1-3", "KeyError", 2], ["5-3", "KeyError", 3]], letters.sort, "dead letters")
-  equal([["2-3", "KeyError"]], read(other, 1, 1).map { |_, one| [one.raw_payload, one.origin.error] }, "elsewhere")
+  equal([["2-3", "KeyError"]], read(other, 1, 1).map { |_, message| [message.raw_payload, message.origin.error] },
+        "elsewhere")
   equal([4], events(server, "partition.stopped").map { |event| event[:partition] }, "stopped")
   equal([[3, 3]], events(server, "message.skipped").map { |event| [event[:partition], event[:offset]] }, "skipped")
   told = events(server, "error.occurred").select { |event| event[:source] == "on_failure" }
@@ -74,7 +75,7 @@ Scenario.run do
 
   # Who comes next goes on with what was stopped at.
   rest = Thread::Queue.new
-  reader = consumer { messages.each { |one| rest << [partition, one.offset] } }
+  reader = consumer { messages.each { |message| rest << [partition, message.offset] } }
   successor = app(group: group) { topic(name, to: reader) }
   successor.start
   equal([[4, 3], [4, 4], [4, 5]], take(rest, 3), "the rest")

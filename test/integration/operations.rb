@@ -35,7 +35,7 @@ module Operated
   # Two ports in a row that nobody has, below those that the system gives away.
   def free_ports
     (20_000..32_000).step(2).to_a.shuffle.find do |port|
-      [port, port + 1].each { |one| TCPServer.open("127.0.0.1", one).close }
+      [port, port + 1].each { |candidate| TCPServer.open("127.0.0.1", candidate).close }
     rescue Errno::EADDRINUSE
       false
     end

@@ -73,7 +73,8 @@ Scenario.run do
     found
   end
   found = arrived.(name, 4)
-  check(found.map { |payload| payload[/\d+/].to_i }.each_cons(2).all? { |one, two| one < two }, "in order: #{found}")
+  check(found.map { |payload| payload[/\d+/].to_i }.each_cons(2).all? { |earlier, later| earlier < later },
+        "in order: #{found}")
   log = -> { app.read("log/development.log") }
   eventually(30, "the consumer got them") { log.().scan(/consumed order \d+/).uniq.size == 4 }
   check(all.().include?("the outbox is relayed by this process"), "the log says so\n#{all.()}")
@@ -94,8 +95,8 @@ Scenario.run do
 
   # --- the end: the lease is given back, so the next relay begins at once ---
 
-  [*servers, relay].each { |one| one.kill(:TERM) }.each do |one|
-    equal(0, exit_code(one, 60), "exit code\n#{one.output}")
+  [*servers, relay].each { |process| process.kill(:TERM) }.each do |process|
+    equal(0, exit_code(process, 60), "exit code\n#{process.output}")
   end
   equal([[nil]], app.rows("SELECT holder FROM pelton_outbox_relays"), "nobody has the lease")
 end

@@ -48,7 +48,7 @@ Scenario.run do
   equal(["before", "other 0", "other 1", "other 2"], arrived.(name, 4), "what arrived")
   equal(["elsewhere"], arrived.(plain, 1), "what arrived in the other topic")
   refused = Pelton::Outbox.refused
-  equal([[name, "k"]], refused.map { |one| one.values_at(:topic, :key) }, "refused rows")
+  equal([[name, "k"]], refused.map { |row| row.values_at(:topic, :key) }, "refused rows")
   check(refused.first[:error].include?("MSG_SIZE_TOO_LARGE"), "the error of the row: #{refused.first[:error]}")
   eventually(30, "a second attempt") { events(app, "outbox.refused").map { |event| event[:attempts] }.include?(2) }
   equal(waiting, rows.(), "rows after a second attempt")

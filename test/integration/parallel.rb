@@ -39,8 +39,8 @@ Scenario.run do
       retries 1, backoff: 0..0, then: :skip
     end
   end
-  one = app(group: group, max_messages: 200, parallel_workers: 2, &routes)
-  two = app(group: group, max_messages: 200, parallel_workers: 2, &routes)
+  first = app(group: group, max_messages: 200, parallel_workers: 2, &routes)
+  second = app(group: group, max_messages: 200, parallel_workers: 2, &routes)
   good = ->(upto) { (0...upto).reject { |number| number % 500 == 499 } }
   got = []
   all = lambda do |upto|
@@ -54,7 +54,7 @@ Scenario.run do
   end
 
   send.(0, COUNT)
-  one.start
+  first.start
   all.(COUNT)
   equal(got.uniq, got, "once")
   (0...PARTITIONS).each do |partition|
@@ -64,14 +64,14 @@ Scenario.run do
 
   # Another member in the middle, and its end.
   producing = Thread.new { 4.times { |part| send.(COUNT * (4 + part) / 4, COUNT * (5 + part) / 4) } }
-  two.start
+  second.start
   producing.join
-  equal(true, two.stop, "the second one's stop")
+  equal(true, second.stop, "the second one's stop")
   all.(2 * COUNT)
-  equal(true, one.stop, "the first one's stop")
+  equal(true, first.stop, "the first one's stop")
 
-  errors = [one, two].flat_map { |each| events(each, "error.occurred") }.map { |event| event[:error] }
+  errors = [first, second].flat_map { |each| events(each, "error.occurred") }.map { |event| event[:error] }
   equal([Pelton::DecodeError], errors.map(&:class).uniq, "errors")
   equal([ArgumentError], errors.map { |error| error.cause.class }.uniq, "their causes")
-  equal([], [one, two].flat_map { |each| events(each, "worker.replaced") }, "workers that were replaced")
+  equal([], [first, second].flat_map { |each| events(each, "worker.replaced") }, "workers that were replaced")
 end

@@ -18,27 +18,27 @@ Scenario.run do
     round += 1
   end
   serve = lambda do |word, list, more = {}|
-    reader = consumer { messages.each { |one| seen << [word, partition, one.raw_payload.to_i] } }
+    reader = consumer { messages.each { |message| seen << [word, partition, message.raw_payload.to_i] } }
     app(group: group, kafka: more) { topic(name, to: reader) { partitions list } }.tap(&:start)
   end
   expect = ->(rows, what) { equal(rows.sort, take(seen, rows.size).sort, what) }
 
   2.times { send.call }
-  one = serve.("one", 0..1)
+  first = serve.("one", 0..1)
   expect.([0, 1].product([0, 1]).map { |row| ["one", *row] }, "the first alone")
-  two = serve.("two", [3])
+  second = serve.("two", [3])
   expect.([["two", 3, 0], ["two", 3, 1]], "the second's")
-  equal([{ name => [0, 1] }, { name => [3] }], [one, two].map(&:assignments), "assignments")
+  equal([{ name => [0, 1] }, { name => [3] }], [first, second].map(&:assignments), "assignments")
   send.call
   expect.([["one", 0, 2], ["one", 1, 2], ["two", 3, 2]], "beside each other")
 
   # One goes; the other one takes over a part of what it had, from where it was.
-  equal(true, one.stop, "stop")
+  equal(true, first.stop, "stop")
   send.call
   expect.([["two", 3, 3]], "the one that is left")
-  equal(true, two.stop, "stop")
+  equal(true, second.stop, "stop")
   equal([3, 3, nil, 4], committed(group, name, 4), "committed in the group's name")
-  two = serve.("again", 1..3)
+  second = serve.("again", 1..3)
   rows = [["again", 1, 3], *(0..3).map { |number| ["again", 2, number] }]
   expect.(rows, "after a restart, with more")
   equal([], seen.size.times.map { seen.pop }, "anything twice")
@@ -62,8 +62,8 @@ Scenario.run do
   eventually(20, -> { "the complaint: #{told.call}" }) { told.call.include?(Pelton::ConfigError) }
   send.call
   expect.([["odd", 0, 3], ["odd", 0, 4], ["again", 1, 4], ["again", 2, 4], ["again", 3, 4]], "beside the complaint")
-  [two, odd].each { |server| equal(true, server.stop, "stop") }
-  [one, two, held].each do |server|
+  [second, odd].each { |server| equal(true, server.stop, "stop") }
+  [first, second, held].each do |server|
     equal([], events(server, "partition.revoked").to_a, "revoked")
     equal([], events(server, "error.occurred").map { |event| event[:error] }, "errors")
   end

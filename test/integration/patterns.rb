@@ -43,7 +43,7 @@ Scenario.run do
   made.("orders.late", "refunds.us", "late.at.all", "orders.much.later")
   say.("orders.late", "refunds.us", "late.at.all", "orders.much.later")
   heard.([[:first, "orders.late", 2], [:second, "refunds.us", 2], [:second, "late.at.all", 2]])
-  apps.each { |one| check(one.stop, "a stop in order") }
+  apps.each { |app| check(app.stop, "a stop in order") }
   check(seen.empty?, "more was consumed: #{seen.size}")
 
   idle = protocols.map do |protocol, kafka|
@@ -54,5 +54,5 @@ Scenario.run do
   work(3)
   used = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) - before
   check(used < 1, "two groups without topics took #{used.round(2)} s of CPU in 3 s")
-  idle.each { |one| check(one.stop, "a stop in order") }
+  idle.each { |app| check(app.stop, "a stop in order") }
 end

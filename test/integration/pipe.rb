@@ -22,15 +22,15 @@ Scenario.run do
   app.producer.produce_many_sync(rows)
 
   pipe = consumer do
-    odd, even = messages.to_a.partition { |one| one.offset.odd? }
-    odd.each { |one| producer.pipe_sync(one, to: to, headers: { "way" => "one by one" }, timeout: 20) }
-    deliveries = even.first(3).map { |one| producer.pipe_async(one, to: to, headers: { "way" => "async" }) }
+    odd, even = messages.to_a.partition { |message| message.offset.odd? }
+    odd.each { |message| producer.pipe_sync(message, to: to, headers: { "way" => "one by one" }, timeout: 20) }
+    deliveries = even.first(3).map { |message| producer.pipe_async(message, to: to, headers: { "way" => "async" }) }
     producer.pipe_many_sync(even.drop(3), to: to, headers: { "way" => "many" }, timeout: 20)
     Pelton::Delivery.wait_all(deliveries, timeout: 20)
   end
   atomic = consumer do
     transaction do |tx|
-      messages.each { |one| tx.pipe_async(one, to: copies, partition: partition) }
+      messages.each { |message| tx.pipe_async(message, to: copies, partition: partition) }
       mark_as_consumed(messages.last)
     end
   end
@@ -39,19 +39,21 @@ Scenario.run do
   [piping, copying].each(&:start)
 
   bytes = ->(headers) { headers.transform_values { |value| value.is_a?(String) ? value.b : value } }
-  content = ->(one) { [one.key, one.raw_payload&.b, bytes.(one.headers.except("way"))] }
+  content = ->(message) { [message.key, message.raw_payload&.b, bytes.(message.headers.except("way"))] }
   sent = rows.map { |row| [row[:key], row[:payload]&.b, bytes.(HEADERS)] }
   piped = read(to, 4, rows.size)
-  equal(sent.sort_by(&:inspect), piped.map { |_, one| content.(one) }.sort_by(&:inspect), "what was piped")
-  check(piped.map { |_, one| one.headers["way"] }.uniq.sort == ["async", "many", "one by one"], "each way was taken")
-  places = piped.group_by { |_, one| one.key }.transform_values { |list| list.map(&:first).uniq.size }
+  equal(sent.sort_by(&:inspect), piped.map { |_, message| content.(message) }.sort_by(&:inspect), "what was piped")
+  check(piped.map { |_, message| message.headers["way"] }.uniq.sort == ["async", "many", "one by one"],
+        "each way was taken")
+  places = piped.group_by { |_, message| message.key }.transform_values { |list| list.map(&:first).uniq.size }
   equal((0...KEYS).to_h { |number| ["key #{number}", 1] }, places.sort.to_h, "partitions of a key")
 
   copied = read(copies, 3, rows.size, "isolation.level" => "read_committed").group_by(&:first)
   source = read(from, 3, rows.size).group_by(&:first)
-  equal(source.transform_values { |list| list.map { |_, one| content.(one) } }.sort.to_h,
-        copied.transform_values { |list| list.map { |_, one| content.(one) } }.sort.to_h, "copies, in their order")
-  [piping, copying].each { |one| equal(true, one.stop, "stop") }
+  equal(source.transform_values { |list| list.map { |_, message| content.(message) } }.sort.to_h,
+        copied.transform_values { |list| list.map { |_, message| content.(message) } }.sort.to_h,
+        "copies, in their order")
+  [piping, copying].each { |app| equal(true, app.stop, "stop") }
   counts = Array.new(3) { |place| source[place]&.size }
-  [group, copying.config.group_id].each { |one| equal(counts, committed(one, from, 3), "committed by #{one}") }
+  [group, copying.config.group_id].each { |id| equal(counts, committed(id, from, 3), "committed by #{id}") }
 end

@@ -28,7 +28,7 @@ Scenario.run do
     end
   end
   dead = topic
-  one = app(group: unique("prometheus"), kafka: { "statistics.interval.ms" => 200 }) do
+  app = app(group: unique("prometheus"), kafka: { "statistics.interval.ms" => 200 }) do
     topic(name, to: reader) do
       retries 1
       backoff 0..0
@@ -36,18 +36,18 @@ Scenario.run do
       long_call 2
     end
   end
-  metrics = Pelton::Metrics.new(one)
+  metrics = Pelton::Metrics.new(app)
   agent = UDPSocket.new.tap { |socket| socket.bind("127.0.0.1", 0) }
-  one.subscribe(Pelton::Reporters::Statsd.new("127.0.0.1:#{agent.addr[1]}"))
-  one.configure do |config|
+  app.subscribe(Pelton::Reporters::Statsd.new("127.0.0.1:#{agent.addr[1]}"))
+  app.configure do |config|
     config.liveness.port = 0
     config.liveness.bind = "127.0.0.1"
     config.liveness.metrics = metrics
   end
-  one.start
-  port = one.server.liveness.port
+  app.start
+  port = app.server.liveness.port
   send = lambda do |payloads|
-    one.producer.produce_many_sync(payloads.map { |text| { topic: name, payload: text } }, timeout: 30)
+    app.producer.produce_many_sync(payloads.map { |text| { topic: name, payload: text } }, timeout: 30)
   end
 
   server = scrape(port)
@@ -86,5 +86,5 @@ Scenario.run do
   gate << nil
   eventually(40, "the call has returned") { query("pelton_long_calls + pelton_longest_call_seconds") == [0.0] }
   server.destroy
-  equal(true, one.stop, "stop")
+  equal(true, app.stop, "stop")
 end

@@ -76,9 +76,9 @@ Scenario.run do
   DEEDS.except("exception").each do |word, what|
     raised = {}
     told = -> { eventually(20, "statistics") { raised["statistics.emitted"] } }
-    server = serve.("#{word} in subscribers", kafka: { "statistics.interval.ms" => 50 }, deeds: [told]) do |one|
+    server = serve.("#{word} in subscribers", kafka: { "statistics.interval.ms" => 50 }, deeds: [told]) do |app|
       (Pelton::Events::TABLE.keys - quiet - ["error.occurred"]).each do |event|
-        one.subscribe(event) do
+        app.subscribe(event) do
           raised[event] = true
           what.call
         end
@@ -88,18 +88,18 @@ Scenario.run do
     sources = -> { events(server, "error.occurred").map { |event| event[:source] }.uniq }
     # The app goes on, and with it events that are not told of yet.
     eventually(20, -> { "#{word} in subscribers: errors that are told, #{sources.call} of #{names.call}" }) do
-      names.call.map { |one| "subscriber of #{one}" }.sort == sources.call.sort
+      names.call.map { |event_name| "subscriber of #{event_name}" }.sort == sources.call.sort
     end
     missing = %w[consumer.consumed partition.assigned app.running statistics.emitted] - names.call
     check(missing.empty?, names.call.inspect)
   end
 
   # A subscriber of errors raises. Another one unsubscribes itself while it is called.
-  server = serve.("subscribers of errors") do |one|
+  server = serve.("subscribers of errors") do |app|
     deed = DEEDS["raise"]
-    one.subscribe("error.occurred") { raise "on purpose, too" }
+    app.subscribe("error.occurred") { raise "on purpose, too" }
     2.times do
-      leaving = one.subscribe("consumer.consumed") { one.notifications.unsubscribe(leaving) }
+      leaving = app.subscribe("consumer.consumed") { app.notifications.unsubscribe(leaving) }
     end
   end
   equal(8, events(server, "error.occurred").size, "errors that are told to the others")

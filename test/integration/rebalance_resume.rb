@@ -50,8 +50,8 @@ Scenario.run do
     end
   end
   shared = lambda do |*members|
-    all = members.flat_map { |one| one.assignments.flat_map { |name, list| [name].product(list) } }
-    all.sort == places.call && members.all? { |one| one.assignments.any? }
+    all = members.flat_map { |member| member.assignments.flat_map { |name, list| [name].product(list) } }
+    all.sort == places.call && members.all? { |member| member.assignments.any? }
   end
   going_on = lambda do |what|
     before = sent.dup
@@ -73,7 +73,7 @@ Scenario.run do
   eventually(30, "the rest") { lock.synchronize { sent == reached } }
   equal(true, stay.stop, "stop")
 
-  jumps = read.transform_values { |list| list.each_cons(2).reject { |one, other| other == one + 1 } }
+  jumps = read.transform_values { |list| list.each_cons(2).reject { |offset, following| following == offset + 1 } }
   equal({}, jumps.reject { |_, list| list.empty? }, "an owner that went elsewhere")
   in_order(book, sent.transform_keys { |place| place.join("/") }, duplicates: nil)
   equal([], events(stay, "kafka.log").map { |event| event[:message] }.grep(/reset/i), "offsets that were reset")

@@ -50,7 +50,8 @@ Scenario.run do
   latest = {}
   Pelton::Reports.each(reader, reports, seconds: 60, follow: true) do |report|
     latest[report.process] = report
-    break if latest.size == 2 && latest.each_value.sum(&:lag) == 8 && latest.each_value.any? { |one| one.running.any? }
+    running = latest.each_value.any? { |known| known.running.any? }
+    break if latest.size == 2 && latest.each_value.sum(&:lag) == 8 && running
   end
   equal([0, 1], latest.keys.sort, "numbers of the processes")
   check(latest.each_value.map(&:pid).uniq.size == 2, "two processes")
@@ -70,12 +71,12 @@ Scenario.run do
 
   # One is killed and falls silent; its successor reports under the same number. The other one has a job: if the first
   # child had kept all partitions, it is the one that stays.
-  killed = latest.each_value.min_by { |one| one.running.size }
+  killed = latest.each_value.min_by { |report| report.running.size }
   Process.kill(:KILL, killed.pid)
   Pelton::Reports.each(reader, reports, seconds: 60, follow: true) do |report|
     latest[report.pid] = report
-    break if latest.each_value.any? do |one|
-      one.process == killed.process && one.pid != killed.pid && one.state == "running"
+    break if latest.each_value.any? do |known|
+      known.process == killed.process && known.pid != killed.pid && known.state == "running"
     end
   end
   check(latest[killed.pid].silent?(Pelton::Clock.wall + 5), "the killed process is silent")

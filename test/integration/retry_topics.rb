@@ -23,11 +23,11 @@ Scenario.run do
 
   tries = Thread::Queue.new
   working = consumer do
-    messages.each do |one|
-      raise "before its time" if one.origin && one.origin.due_at > Time.now
+    messages.each do |message|
+      raise "before its time" if message.origin && message.origin.due_at > Time.now
 
-      tries << [one.raw_payload, one.key, attempt, one.topic]
-      raise KeyError, "poison" if one.key == "bad" || (one.key == "late" && attempt < 3)
+      tries << [message.raw_payload, message.key, attempt, message.topic]
+      raise KeyError, "poison" if message.key == "bad" || (message.key == "late" && attempt < 3)
     end
   end
   start = lambda do
@@ -73,7 +73,7 @@ Scenario.run do
 
   # Another group reads the same retry topics from their start: all of that failed elsewhere.
   seen = Thread::Queue.new
-  healthy = consumer { messages.each { |one| seen << one.topic } }
+  healthy = consumer { messages.each { |message| seen << message.topic } }
   group = unique("other")
   other = app(group: group) { topic(input, to: healthy) { retry_in(*DELAYS) } }
   other.start

@@ -20,7 +20,7 @@ Scenario.run do
   producer = client.producer
   later = ->(payload, to: output, **more) { producer.produce_later(topic: to, payload: payload, **more) }
   all = -> { client.each(output, kafka: { "isolation.level" => "read_committed" }) }
-  rows = -> { all.().map { |one| [one.raw_key, one.raw_payload] } }
+  rows = -> { all.().map { |message| [message.raw_key, message.raw_payload] } }
   sent = ->(count) { eventually(60, "#{count} messages") { all.().count >= count } }
 
   # --- killed inside of transactions, at once and later --------------------------------------------------------------
@@ -41,7 +41,7 @@ Scenario.run do
   found = rows.()
   equal((0...(COUNT - 2)).map(&:to_s) + [(COUNT - 1).to_s], found.map(&:last).sort_by(&:to_i), "each message once")
   found.group_by(&:first).each do |key, list|
-    numbers = list.map { |one| one.last.to_i } - [COUNT - 1] # which was moved
+    numbers = list.map { |row| row.last.to_i } - [COUNT - 1] # which was moved
     equal(numbers.sort, numbers, "order of key #{key}")
   end
 
@@ -85,8 +85,8 @@ Scenario.run do
     writers.each(&:join)
   end
   times = lambda do
-    client.each(ticks, kafka: { "isolation.level" => "read_committed" }).map do |one|
-      one.raw_headers["pelton-scheduled-at"].to_i
+    client.each(ticks, kafka: { "isolation.level" => "read_committed" }).map do |message|
+      message.raw_headers["pelton-scheduled-at"].to_i
     end
   end
   eventually(60, "ticks of all these servers") { times.().size > 5 }

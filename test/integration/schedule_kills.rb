@@ -96,7 +96,7 @@ Scenario.run do
        "#{canceled.size} canceled, #{arrived.size} arrived"
   equal(%w[canceled due], called.keys.sort, "what the calls returned")
   equal([], wrong(due, canceled, arrived), "what is wrong")
-  times = read.(ticks).map { |one| one.raw_headers["pelton-scheduled-at"].to_i }
+  times = read.(ticks).map { |message| message.raw_headers["pelton-scheduled-at"].to_i }
   equal(times.sort, times.uniq, "each tick once, in order")
 
   # The same check sees a loss, a copy and a canceled message.

@@ -15,9 +15,11 @@ Scenario.run do
   many = producer.tombstone_many_sync([{ topic: name, key: "8" }, { topic: name, key: "9", partition: 1 }], timeout: 20)
   equal(1, many.reports[1][1], "partition that was given")
   messages = read(name, 3, 4).map(&:last)
-  found = messages.map { |one| [one.key, one.raw_payload] }.sort_by { |key, payload| [key, payload ? 0 : 1] }
+  found = messages.map { |message| [message.key, message.raw_payload] }.sort_by do |key, payload|
+    [key, payload ? 0 : 1]
+  end
   equal([["7", "v"], ["7", nil], ["8", nil], ["9", nil]], found, "keys and payloads")
-  equal([true], messages.select { |one| one.headers["why"] }.map(&:tombstone?), "the tombstone with a header")
+  equal([true], messages.select { |message| message.headers["why"] }.map(&:tombstone?), "the tombstone with a header")
 
   # --- an empty key, payload and header are not missing ones ---
   empty = topic
@@ -57,7 +59,7 @@ Scenario.run do
   delivery = producer.flush_buffer_sync(timeout: 20)
   equal([:a, :b, :c], delivery.labels, "labels")
   equal([0, 1, 2], delivery.reports.map { |report| report[2] }, "offsets")
-  found = read(plain, 1, 3).map { |_, one| [one.raw_payload, one.headers["trace"]] }
+  found = read(plain, 1, 3).map { |_, message| [message.raw_payload, message.headers["trace"]] }
   equal([%w[a A], %w[b B], %w[c C]], found, "middleware")
 
   # --- a failed message comes back with its label, as an event and as an error ---

@@ -86,7 +86,7 @@ Scenario.run do
   sentry = SentryServer.new
   group = unique("sentry")
   name = topic(partitions: 2)
-  file = Tempfile.create(["sentry", ".rb"]).tap { |one| one.write(APP) }.tap(&:close)
+  file = Tempfile.create(["sentry", ".rb"]).tap { |io| io.write(APP) }.tap(&:close)
   server = pelton("server", "-r", file.path, "--processes", "2",
                   env: { "DSN" => sentry.dsn, "GROUP" => group, "TOPIC" => name })
   # A rebalance in the middle of the attempts would repeat them.
@@ -106,19 +106,20 @@ Scenario.run do
   equal(["event"], found.map { |header, _| JSON.parse(header)["type"] }.uniq, "kinds of reports")
   check(found.none? { |_, item| item.match?(/the (payload|key)/) }, "no payload and no key")
   all = found.map { |_, item| JSON.parse(item) }
-  failures = all.select { |one| one["tags"]["source"] == "consumer.consume" }
-  places = failures.map { |one| one["contexts"]["pelton"].values_at("partition", "offset", "attempt") }
+  failures = all.select { |report| report["tags"]["source"] == "consumer.consume" }
+  places = failures.map { |report| report["contexts"]["pelton"].values_at("partition", "offset", "attempt") }
   equal([[0, 0, 1], [0, 0, 2], [1, 0, 1], [1, 0, 2]], places.sort, "the places")
-  grouped = failures.map { |one| one["fingerprint"] }
+  grouped = failures.map { |report| report["fingerprint"] }
   equal([["consumer.consume", group, name, "ArgumentError"]], grouped.uniq, "the group")
   equal([{ "source" => "consumer.consume", "group" => group, "topic" => name }],
-        failures.map { |one| one["tags"].slice("source", "group", "topic") }.uniq, "tags")
-  equal(4, failures.map { |one| one["contexts"]["pelton"]["failure_id"] }.uniq.size, "ids")
-  thrown = failures.map { |one| one["exception"]["values"].map { |value| value.values_at("type", "value") } }
+        failures.map { |report| report["tags"].slice("source", "group", "topic") }.uniq, "tags")
+  equal(4, failures.map { |report| report["contexts"]["pelton"]["failure_id"] }.uniq.size, "ids")
+  thrown = failures.map { |report| report["exception"]["values"].map { |value| value.values_at("type", "value") } }
   equal([[["KeyError", "no key"], ["ArgumentError", "no total"]]], thrown.uniq, "the error and its cause")
-  check(failures.all? { |one| one["exception"]["values"].last["stacktrace"]["frames"].last["filename"] == file.path },
-        "the backtrace begins in the consumer")
+  frames = failures.map { |report| report["exception"]["values"].last["stacktrace"]["frames"].last }
+  equal([file.path], frames.map { |frame| frame["filename"] }.uniq, "where the backtraces begin")
 
   ended = all - failures
-  equal([["consumer.shutdown", group, name, "IOError"]] * 2, ended.map { |one| one["fingerprint"] }, "the last reports")
+  equal([["consumer.shutdown", group, name, "IOError"]] * 2, ended.map { |report| report["fingerprint"] },
+        "the last reports")
 end

@@ -87,9 +87,9 @@ Scenario.run do
   eventually(30, "the rebalance") { events(others.first, "partition.revoked").any? }
   work(1)
   equal({}, others.last.assignments, "the rebalance hangs")
-  others.each do |one|
-    took = seconds { check(one.stop, "a stop in the middle of a rebalance: #{one.server.unfinished_work}") }
-    check(took < 30, "it took #{took} s, #{events(one, "app.stopped").last&.payload}")
+  others.each do |app|
+    took = seconds { check(app.stop, "a stop in the middle of a rebalance: #{app.server.unfinished_work}") }
+    check(took < 30, "it took #{took} s, #{events(app, "app.stopped").last&.payload}")
   end
   halted.kill(:CONT)
   halted.kill(:TERM)

@@ -48,7 +48,7 @@ Scenario.run do
   names = Array.new(3) { topic(partitions: PARTITIONS) }
   sent = names.to_h { |name| [name, 0] }
   writer = app
-  key_of = ->(one) { (one % 8).zero? ? "slow" : "fast #{one % 7}" }
+  key_of = ->(number) { (number % 8).zero? ? "slow" : "fast #{number % 7}" }
   writing = true
   number = 0
   feed = Thread.new do
@@ -86,7 +86,7 @@ Scenario.run do
       end
       equal([], finished.twice(name), "#{what}: processed twice in #{name}")
     end
-    equal([], apps.flat_map { |one| events(one, "message.repeated").map(&:payload) }, "#{what}: told to be repeated")
+    equal([], apps.flat_map { |app| events(app, "message.repeated").map(&:payload) }, "#{what}: told to be repeated")
   end
 
   group = unique("stops")
@@ -108,7 +108,7 @@ Scenario.run do
       guest.start
       eventually(60, "#{kafka}, round #{round}: shared") do
         guest.assignments.values.sum(&:size).positive? &&
-          [guest, stay].sum { |one| one.assignments.values.sum(&:size) } == 3 * PARTITIONS
+          [guest, stay].sum { |app| app.assignments.values.sum(&:size) } == 3 * PARTITIONS
       end
       before = finished.count(names[0])
       eventually(60, "#{kafka}, round #{round}: some work") { finished.count(names[0]) > before + 20 }
@@ -122,6 +122,6 @@ Scenario.run do
     end
     check(stay.stop, "#{kafka}: #{stay.server.unfinished_work}")
   end
-  puts "#{STOPS} stops, #{apps.sum { |one| events(one, "partition.revoked").size }} partitions revoked, " \
+  puts "#{STOPS} stops, #{apps.sum { |app| events(app, "partition.revoked").size }} partitions revoked, " \
        "#{sent.values.sum} messages, none twice"
 end

@@ -17,7 +17,7 @@ Scenario.run do
   renamed = unique("after")
   seen = Thread::Queue.new
   failing = consumer { raise IOError, "not yet" }
-  working = consumer { messages.each { |one| seen << [one.topic, one.raw_payload, attempt] } }
+  working = consumer { messages.each { |message| seen << [message.topic, message.raw_payload, attempt] } }
   start = lambda do |name, to, *delays, **words|
     app(group: name) do
       topic(input, to: to) do
@@ -65,7 +65,7 @@ Scenario.run do
   doctor = lambda do |name|
     child = pelton("doctor", "-r", file.path, "--json", env: { "TOPIC" => input, "GROUP" => name })
     equal(0, exit_code(child, 60), "doctor's exit code")
-    JSON.parse(child.output)["findings"].filter_map { |one| one["text"] if one["about"] == "topic #{old}" }
+    JSON.parse(child.output)["findings"].filter_map { |finding| finding["text"] if finding["about"] == "topic #{old}" }
   end
   { group => "add drain: [4] to", renamed => "add drain: [4], former_groups: [\"#{group}\"] to" }.each do |name, word|
     found = doctor.call(name)

@@ -122,8 +122,8 @@ Scenario.run do
   check(!once.output.include?("\e"), "no escape codes\n#{once.output}")
   json = pelton("top", *options, "--json", "--pid", servers.first.pid.to_s)
   equal(0, exit_code(json), "exit code\n#{json.output}")
-  equal([servers.first.pid.to_s], JSON.parse(json.output).fetch("processes").map do |one|
-                                    one["process"][/\d+\z/]
+  equal([servers.first.pid.to_s], JSON.parse(json.output).fetch("processes").map do |process|
+                                    process["process"][/\d+\z/]
                                   end, "one")
   refused = pelton("top", *options)
   equal(1, exit_code(refused), "without a terminal\n#{refused.output}")

@@ -118,8 +118,8 @@ Scenario.run do
   doctor = lambda do
     child = pelton("doctor", "-r", file.path, "--json", env: { "PREFIX" => prefix, "PARTITIONS" => "6" })
     exit_code(child, 60)
-    found = JSON.parse(child.output)["findings"].select { |one| one["about"] == "topic #{prefix}.orders" }
-    found.map { |one| one["text"] }
+    found = JSON.parse(child.output)["findings"].select { |finding| finding["about"] == "topic #{prefix}.orders" }
+    found.map { |finding| finding["text"] }
   end
   eventually(20, "findings") { doctor.call.grep(/replication 1, but min.insync.replicas is 2/).any? }
   check(doctor.call.grep(/not as declared at .*partitions 5 -> 6/).any?, "drift: #{doctor.call}")

@@ -20,34 +20,34 @@ Scenario.run do
   end
 
   # --- committed or not -------------------------------------------------------------------------------------------
-  one = transactional.call
-  deliveries = one.producer.transaction do |tx|
+  writer = transactional.call
+  deliveries = writer.producer.transaction do |tx|
     Array.new(10) { |number| tx.produce_async(topic: name, payload: "a#{number}", partition: number % 2) }
   end
   check(deliveries.all?(&:delivered?), "every delivery is resolved by the commit")
   raises(ZeroDivisionError) do
-    one.producer.transaction do |tx|
+    writer.producer.transaction do |tx|
       tx.produce_sync(topic: name, payload: "never", partition: 0)
       1 / 0
     end
   end
-  aborted = one.producer.transaction do |tx|
+  aborted = writer.producer.transaction do |tx|
     tx.produce_sync(topic: name, payload: "never", partition: 1)
     raise Pelton::AbortTransaction
   end
   equal(nil, aborted, "value of an aborted transaction")
-  one.producer.produce_sync(topic: name, payload: "b", partition: 1)
-  one.producer.produce_many_sync([{ topic: name, payload: "c" }, { topic: name, payload: "d" }])
+  writer.producer.produce_sync(topic: name, payload: "b", partition: 1)
+  writer.producer.produce_many_sync([{ topic: name, payload: "c" }, { topic: name, payload: "d" }])
   wanted = [*Array.new(10) { |number| "a#{number}" }, "b", "c", "d"]
   seen.(wanted, "what is committed")
   equal([*wanted, "never", "never"], see.call("read_uncommitted"), "what was written")
-  equal(3, events(one, "transaction.committed").size, "committed transactions")
-  equal(2, events(one, "transaction.aborted").size, "aborted transactions")
+  equal(3, events(writer, "transaction.committed").size, "committed transactions")
+  equal(2, events(writer, "transaction.aborted").size, "aborted transactions")
 
   # --- a killed thread --------------------------------------------------------------------------------------------
   inside = Thread::Queue.new
   thread = Thread.new do
-    one.producer.transaction do |tx|
+    writer.producer.transaction do |tx|
       tx.produce_sync(topic: name, payload: "never", partition: 0)
       inside << 1
       Thread.stop
@@ -55,19 +55,19 @@ Scenario.run do
   end
   inside.pop
   thread.kill.join
-  one.producer.produce_sync(topic: name, payload: "e", partition: 0)
+  writer.producer.produce_sync(topic: name, payload: "e", partition: 0)
   wanted << "e"
   seen.(wanted, "after a killed thread")
 
   # --- a message that fails makes the transaction fail ---------------------------------------------------------------
   error = raises(Pelton::KafkaError) do
-    one.producer.transaction do |tx|
+    writer.producer.transaction do |tx|
       tx.produce_async(topic: name, payload: "never", partition: 0)
       tx.produce_async(topic: name, payload: "x" * 2_000_000, partition: 1)
     end
   end
   puts "a message that is too large: #{error.message}"
-  one.producer.produce_sync(topic: name, payload: "f", partition: 0)
+  writer.producer.produce_sync(topic: name, payload: "f", partition: 0)
   wanted << "f"
   seen.(wanted, "after a failed message")
 
@@ -75,17 +75,17 @@ Scenario.run do
   small = topic(settings: { "max.message.bytes" => "1000" })
   3.times do
     raises(Pelton::DeliveryError, /MSG_SIZE_TOO_LARGE/) do
-      one.producer.produce_sync(topic: small, payload: "x" * 5000)
+      writer.producer.produce_sync(topic: small, payload: "x" * 5000)
     end
-    one.producer.produce_sync(topic: small, payload: "fine")
+    writer.producer.produce_sync(topic: small, payload: "fine")
   end
-  equal([], events(one, "producer.fatal"), "fatal errors by refused messages")
+  equal([], events(writer, "producer.fatal"), "fatal errors by refused messages")
 
   # --- offsets ------------------------------------------------------------------------------------------------------
   input = topic(partitions: 1)
-  app.producer.produce_many_sync(Array.new(5) { |number| { topic: input, payload: number.to_s } })
+  writer.producer.produce_many_sync(Array.new(5) { |number| { topic: input, payload: number.to_s } })
   group = unique("group")
-  subscription = Pelton::Subscription.new(one.config, group_id: group)
+  subscription = Pelton::Subscription.new(writer.config, group_id: group)
   subscription.subscribe([input])
   messages = []
   eventually(30, "5 messages") do
@@ -93,20 +93,20 @@ Scenario.run do
     messages.concat(batch.messages) if kind == :batch
     messages.size == 5
   end
-  one.producer.transaction do |tx|
+  writer.producer.transaction do |tx|
     tx.mark_as_consumed(messages.last, subscription)
     raise Pelton::AbortTransaction
   end
   equal([nil], committed(group, input, 1), "offsets of an aborted transaction")
-  one.producer.transaction { |tx| tx.mark_as_consumed(messages.first(3), subscription) }
+  writer.producer.transaction { |tx| tx.mark_as_consumed(messages.first(3), subscription) }
   equal([3], committed(group, input, 1), "offsets of a committed transaction")
-  raises(Pelton::TransactionError) { one.producer.mark_as_consumed(messages.last, subscription) }
+  raises(Pelton::TransactionError) { writer.producer.mark_as_consumed(messages.last, subscription) }
 
   # --- of a member that the group has thrown out ---------------------------------------------------------------------
   subscription.close(10)
-  raises(Pelton::ClosedError) { one.producer.transaction { |tx| tx.mark_as_consumed(messages.last, subscription) } }
+  raises(Pelton::ClosedError) { writer.producer.transaction { |tx| tx.mark_as_consumed(messages.last, subscription) } }
   equal([3], committed(group, input, 1), "offsets of a closed subscription")
-  equal(:fine, one.producer.transaction { :fine }, "the producer afterwards")
+  equal(:fine, writer.producer.transaction { :fine }, "the producer afterwards")
 
   # --- fencing --------------------------------------------------------------------------------------------------------
   id = unique("id")
@@ -159,7 +159,7 @@ Scenario.run do
     slow.producer.transaction do |tx|
       tx.produce_sync(topic: name, payload: "never", partition: 0)
       # What comes after it in its partition is seen once it is ended.
-      one.producer.produce_sync(topic: name, payload: "k2", partition: 0)
+      writer.producer.produce_sync(topic: name, payload: "k2", partition: 0)
       eventually(20, "the coordinator to abort") { see.call.include?("k2") }
     end
   end
@@ -184,7 +184,7 @@ Scenario.run do
   end
   inside.pop
   left.producer.close(timeout: 6) # a quarter of it is the abort's
-  one.producer.produce_sync(topic: name, payload: "k4", partition: 0)
+  writer.producer.produce_sync(topic: name, payload: "k4", partition: 0)
   wanted << "k4"
   seen.(wanted, "what comes behind it")
   held << 1

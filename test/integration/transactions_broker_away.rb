@@ -18,8 +18,8 @@ Scenario.run do
   name = topic(partitions: PARTITIONS)
   # A broker that is away for longer than transaction.timeout.ms has ended the transaction, which looks like fencing;
   # nobody else has these ids.
-  one = app(transaction_timeout: 8, reload_backoff: 0.2, reload_attempts: 100, reload_fenced: true)
-  pool = one.producer_pool(size: WRITERS, timeout: 60, kafka: { "transactional.id" => unique("id"),
+  app = app(transaction_timeout: 8, reload_backoff: 0.2, reload_attempts: 100, reload_fenced: true)
+  pool = app.producer_pool(size: WRITERS, timeout: 60, kafka: { "transactional.id" => unique("id"),
                                                                 "transaction.timeout.ms" => 10_000,
                                                                 "reconnect.backoff.max.ms" => 500 })
   outcomes = {} # {"writer-number" => :committed, :refused or :unknown}

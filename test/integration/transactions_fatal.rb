@@ -10,12 +10,12 @@ require "support/exactly_once"
 
 Scenario.run do
   name = topic
-  one = app(kafka: { "transactional.id" => unique("id") }, reload_backoff: 0, reload_attempts: 1000)
-  native = -> { one.producer.instance_variable_get(:@native).instance_variable_get(:@replacement).client }
+  app = app(kafka: { "transactional.id" => unique("id") }, reload_backoff: 0, reload_attempts: 1000)
+  native = -> { app.producer.instance_variable_get(:@native).instance_variable_get(:@replacement).client }
   sent = Array.new(40) do |number|
-    one.producer.produce_sync(topic: name, payload: number.to_s)
+    app.producer.produce_sync(topic: name, payload: number.to_s)
     begin
-      one.producer.transaction do |tx|
+      app.producer.transaction do |tx|
         tx.produce_async(topic: name, payload: "fails")
         native.call.fail_for_good(46, "for a test")
       end
@@ -26,5 +26,5 @@ Scenario.run do
   end
   seen = -> { ExactlyOnce.read(bootstrap, name, 1, "read_committed").values.flatten - ["fails"] }
   eventually(20, -> { "committed: expected #{sent}, got #{seen.call}" }) { seen.call == sent }
-  check(events(one, "producer.reloaded").any?, "the client was replaced")
+  check(events(app, "producer.reloaded").any?, "the client was replaced")
 end

@@ -22,7 +22,7 @@ Scenario.run do
   # --- compression, side by side for the same topic ---
   order = [producer, producer.with(compression: :zstd), producer.with(compression: :gzip, compression_level: 9),
            producer.with(compression: :none), producer, producer.with(compression: :zstd)]
-  order.each { |one| one.produce_sync(topic: name, payload: text, timeout: 20) }
+  order.each { |variant| variant.produce_sync(topic: name, payload: text, timeout: 20) }
   equal(%w[lz4 zstd gzip none lz4 zstd], codecs(name), "codecs in the log")
   equal(4, events(app, "producer.opened").size, "clients")
 

@@ -24,10 +24,10 @@ SHIFTS = <<~JAVASCRIPT
   const all = [...document.querySelectorAll("h1, #updated, #live")];
   const places = (hidden) => {
     button.hidden = hidden;
-    return all.map((one) => JSON.stringify(one.getBoundingClientRect()));
+    return all.map((element) => JSON.stringify(element.getBoundingClientRect()));
   };
   const [before, after] = [places(true), places(false)];
-  return all.filter((_, at) => before[at] !== after[at]).map((one) => one.outerHTML.slice(0, 80));
+  return all.filter((_, at) => before[at] !== after[at]).map((element) => element.outerHTML.slice(0, 80));
 JAVASCRIPT
 
 # As behind a proxy: each link, form and redirect has to name it.
@@ -43,7 +43,7 @@ Scenario.run do
   evil = "<img src=x onerror=alert(1)>"
   slow = consumer { wait.call(messages.size * 0.005) }
   failing = consumer { messages.each { |message| raise ArgumentError, "no total #{evil}" if message.key == "bad" } }
-  { "OrdersConsumer" => failing, "PaymentsConsumer" => slow }.each { |name, one| Object.const_set(name, one) }
+  { "OrdersConsumer" => failing, "PaymentsConsumer" => slow }.each { |name, consumer| Object.const_set(name, consumer) }
   reports, schedule, commands = %w[reports schedule commands].map { |name| topic(name: prefix + name) }
   all = app(kafka: { "auto.commit.interval.ms" => 500 }, concurrency: 4, report_topic: reports, report_interval: 1,
             schedule_topic: schedule, command_topic: commands) do
@@ -59,8 +59,8 @@ Scenario.run do
   load = Pelton::Threads.start("load") do
     until running == false
       rows = topics.keys.first(3).flat_map do |name|
-        Array.new(rand(ENV["SCREENSHOTS"] ? 20..60 : 10..20)) do |one|
-          { topic: name, key: "customer-#{one}", payload: "{\"id\":#{one},\"total\":#{one * 3}}" }
+        Array.new(rand(ENV["SCREENSHOTS"] ? 20..60 : 10..20)) do |number|
+          { topic: name, key: "customer-#{number}", payload: "{\"id\":#{number},\"total\":#{number * 3}}" }
         end
       end
       all.producer.produce_many_sync(rows, timeout: 20)
@@ -99,8 +99,8 @@ Scenario.run do
   paths = ["/", "/groups", "/group?id=#{prefix}audit", "/topics", "/topic?name=#{orders}", "/messages?topic=#{orders}",
            "/message?topic=#{payments}&partition=0&offset=0", "/dead-letters?topic=#{dead}",
            "/dead-letter?topic=#{dead}&id=0%2F0"]
-  eventually(30, "a report") { web.reports.latest.any? { |one| one.errors.any? } }
-  id = URI.encode_www_form(id: web.reports.latest.find { |one| one.pid == Process.pid }.id)
+  eventually(30, "a report") { web.reports.latest.any? { |report| report.errors.any? } }
+  id = URI.encode_www_form(id: web.reports.latest.find { |report| report.pid == Process.pid }.id)
   %w[24h 7d].each do |range|
     eventually(60, -> { web.trends.look(range).inspect }) { web.trends.look(range).complete? }
     paths.push("/?range=#{range}", "/group?id=#{prefix}audit&range=#{range}", "/process?#{id}&range=#{range}",
@@ -139,7 +139,7 @@ Scenario.run do
         problems << "#{path}: markup of a message became an element" if images.positive?
         wide = browser.script("return document.documentElement.scrollWidth")
         problems << "#{path} is #{wide} pixels wide, of #{size[0]}" if wide > size[0]
-        browser.script("document.querySelectorAll('details').forEach((one) => { one.open = true; })") if dark
+        browser.script("document.querySelectorAll('details').forEach((details) => { details.open = true; })") if dark
         problems.concat(Axe.problems(browser).map { |text| "#{path} (#{dark ? "dark" : "light"}): #{text}" })
         ground = browser.script("return getComputedStyle(document.body).backgroundColor")
         problems << "#{path}: ground #{ground}" if ground != (dark ? "rgb(18, 23, 29)" : "rgb(255, 255, 255)")

@@ -26,12 +26,14 @@ Scenario.run do
   end
   eventually(60, "the topics") { all.admin.topics.values_at("orders", "single").compact.size == 2 }
   dead = cluster.brokers.last
-  number = all.admin.cluster.brokers.find { |one| one.port == dead.port }.id
-  without = all.admin.topics("single").fetch("single").partitions.find { |one| one.leader == number }.number
-  rows = %w[orders single].flat_map { |name| Array.new(6) { |one| { topic: name, partition: one, payload: "x" } } }
+  number = all.admin.cluster.brokers.find { |broker| broker.port == dead.port }.id
+  without = all.admin.topics("single").fetch("single").partitions.find { |partition| partition.leader == number }.number
+  rows = %w[orders single].flat_map do |name|
+    Array.new(6) { |partition| { topic: name, partition: partition, payload: "x" } }
+  end
   all.producer.produce_many_sync(rows * 3, timeout: 30)
   eventually(60, "a commit") do
-    all.admin.alter_group_offsets("billing", (0..5).to_h { |one| [["orders", one], 1] }) || true
+    all.admin.alter_group_offsets("billing", (0..5).to_h { |partition| [["orders", partition], 1] }) || true
   rescue Pelton::KafkaError # the coordinator is loading
     false
   end

@@ -17,9 +17,10 @@ Scenario.needs(Browser.missing, Axe.missing)
 
 # Where everything is that does not depend on the width of a number.
 PLACES = <<~JAVASCRIPT
-  return [...document.querySelectorAll("h1, h2, .figures div, .plot, table, tr, .timeline, footer")].map((one) => {
-    const box = one.getBoundingClientRect();
-    return [one.tagName, ...(one.matches("table, tr") ? [box.top] : [box.top, box.left, box.width, box.height])].join(" ");
+  return [...document.querySelectorAll("h1, h2, .figures div, .plot, table, tr, .timeline, footer")].map((element) => {
+    const box = element.getBoundingClientRect();
+    const numbers = element.matches("table, tr") ? [box.top] : [box.top, box.left, box.width, box.height];
+    return [element.tagName, ...numbers].join(" ");
   });
 JAVASCRIPT
 SIZES = [[[1280, 900], false], [[390, 844], true]].freeze

@@ -18,13 +18,13 @@ Scenario.run do
       timestamp: Time.at(now - (60 * (minutes - minute))) }
   end
   all.producer.produce_many_sync(rows, timeout: 60)
-  all.producer.produce_many_sync(Array.new(50) { |one| { topic: other, payload: "y" * (one.even? ? 10 : 30) } })
+  all.producer.produce_many_sync(Array.new(50) { |number| { topic: other, payload: "y" * (number.even? ? 10 : 30) } })
   writer = app(kafka: { "transactional.id" => unique("writer") })
 
   known = lambda do |web, *names|
     found = nil
     eventually(60, -> { "sizes of #{names}: #{found}" }) { (found = web.sizes.of(names)).size == names.size }
-    names.map { |one| found[one].to_h.values_at(:bytes, :messages) }
+    names.map { |asked| found[asked].to_h.values_at(:bytes, :messages) }
   end
   points = lambda do |web, range|
     trends = web.topic_trends.of(name)

@@ -35,8 +35,8 @@ Scenario.run do
       where("number").gteq(100) | where.key.eq("k0")
     end
   end
-  one = app(group: group, &routes)
-  two = app(group: group, &routes)
+  first = app(group: group, &routes)
+  second = app(group: group, &routes)
   wanted = ->(upto) { (1...PARTITIONS).to_a.product([0, *(100...upto).step(50)]) }
   got = []
   all = lambda do |upto|
@@ -47,24 +47,24 @@ Scenario.run do
     eventually(20, "all is committed") { committed(group, name, PARTITIONS) == [upto] * PARTITIONS }
   end
 
-  one.start
+  first.start
   all.(COUNT)
   equal(wanted.(COUNT).sort, got.sort, "each that passes, once")
   (1...PARTITIONS).each do |partition|
     numbers = got.select { |place,| place == partition }.map(&:last)
     equal(numbers.sort, numbers, "the order in partition #{partition}")
   end
-  dropped = -> { events(one, "message.dropped").sum { |event| event[:count] } }
+  dropped = -> { events(first, "message.dropped").sum { |event| event[:count] } }
   others = (COUNT * PARTITIONS) - wanted.(COUNT).size
   eventually(20, -> { "#{others} that were dropped: #{dropped.()}" }) { dropped.() >= others } # told of after the rest
   equal(others, dropped.(), "what was dropped")
 
   # Another member in the middle.
-  two.start
+  second.start
   send.(COUNT, 2 * COUNT)
   all.(2 * COUNT)
   equal(wanted.(2 * COUNT), got.uniq.sort, "nothing else")
-  equal([true, true], [one.stop, two.stop], "stops")
-  errors = [one, two].flat_map { |each| events(each, "error.occurred") }
+  equal([true, true], [first.stop, second.stop], "stops")
+  errors = [first, second].flat_map { |each| events(each, "error.occurred") }
   equal([], errors.map { |event| event[:error].message }, "errors")
 end

@@ -25,7 +25,7 @@ Scenario.run do
   seen = Thread::Queue.new
   reader = consumer { messages.each { |message| seen << [message.topic, message.offset] } }
   group = unique("patterns")
-  one = app(group: group) do
+  app = app(group: group) do
     topic native, to: reader do
       where("type").matches(ORDERS).or(where("type").matches(BACKTRACKING))
     end
@@ -34,23 +34,23 @@ Scenario.run do
     end
   end
 
-  one.producer.produce_many_sync(TEXTS.map { |text| { topic: native, payload: { type: text }.to_json } })
-  one.producer.produce_many_sync(HEADERS.map { |text| { topic: ruby, payload: "{}", headers: { "kind" => text } } })
-  one.producer.produce_sync(topic: ruby, payload: "{}", headers: { "kind" => "#{"b" * 200}!" })
-  one.producer.produce_sync(topic: ruby, payload: "{}", headers: { "kind" => "b" })
+  app.producer.produce_many_sync(TEXTS.map { |text| { topic: native, payload: { type: text }.to_json } })
+  app.producer.produce_many_sync(HEADERS.map { |text| { topic: ruby, payload: "{}", headers: { "kind" => text } } })
+  app.producer.produce_sync(topic: ruby, payload: "{}", headers: { "kind" => "#{"b" * 200}!" })
+  app.producer.produce_sync(topic: ruby, payload: "{}", headers: { "kind" => "b" })
   # What Ruby would say, if it had the time for the long ones.
   wanted = TEXTS.each_index.select { |at| TEXTS[at].match?(ORDERS) || TEXTS[at].match?(/^a+$/) }
   passing = HEADERS.each_index.select { |at| HEADERS[at].match?(RUBY_ONLY) } + [HEADERS.size + 1]
   passing << HEADERS.size if slow # it reaches `consume`, since Ruby did not decide
   wanted = wanted.map { |at| [native, at] } + passing.map { |at| [ruby, at] }
 
-  one.start
+  app.start
   equal(wanted.sort, take(seen, wanted.size).sort, "messages that pass")
   eventually(20, "all is committed") do
     committed(group, native, 1) == [TEXTS.size] && committed(group, ruby, 1) == [HEADERS.size + 2]
   end
   equal(true, seen.empty?, "nothing else came")
-  errors = events(one, "error.occurred").map { |event| [event[:error].class, event[:topic], event[:offset]] }
+  errors = events(app, "error.occurred").map { |event| [event[:error].class, event[:topic], event[:offset]] }
   equal(slow ? [[Pelton::PatternTimeout, ruby, HEADERS.size]] : [], errors, "errors")
-  equal(true, one.stop, "stop")
+  equal(true, app.stop, "stop")
 end

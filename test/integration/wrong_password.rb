@@ -34,7 +34,7 @@ Scenario.run do
   file.close
   child = pelton("doctor", "-r", file.path, "--json", "--timeout", "5")
   equal(1, exit_code(child, 60), "exit code of the doctor")
-  finding = JSON.parse(child.output)["findings"].find { |one| one["level"] == "error" }
+  finding = JSON.parse(child.output)["findings"].find { |candidate| candidate["level"] == "error" }
   check(finding["text"].include?("Authentication failed"), "the doctor says why: #{finding}")
   equal(false, child.output.include?("geheim"), "the password in the report")
   broker.stop

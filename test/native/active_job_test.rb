@@ -95,7 +95,8 @@ class ActiveJobTest < Minitest::Test
 
   def test_a_priority_is_stored_and_changes_nothing
     [5, 1].each { |priority| NoteJob.set(priority: priority).perform_later(priority) }
-    assert_equal [5, 1], (produced_messages("jobs.default").map { |one| JSON.parse(one.raw_payload)["priority"] })
+    assert_equal [5, 1],
+                 (produced_messages("jobs.default").map { |message| JSON.parse(message.raw_payload)["priority"] })
     work("default")
     assert_equal [[5], [1]], RAN
   end
@@ -187,9 +188,9 @@ class ActiveJobTest < Minitest::Test
     end
     assert_equal [["ActiveJobTest::NoteJob", nil], ["ActiveJobTest::FailingJob", Failing],
                   ["ActiveJobTest::FailingJob", Refused]],
-                 (events.first(3).map { |one| [one[:job_class], one[:error]&.class] })
+                 (events.first(3).map { |event| [event[:job_class], event[:error]&.class] })
     assert_equal ["shop", "jobs.default", 0, 0], events.first.payload.values_at(:group, :topic, :partition, :offset)
-    assert_operator events.map { |one| one[:seconds] }.min, :>=, 0
+    assert_operator events.map { |event| event[:seconds] }.min, :>=, 0
     assert_equal events[1][:job_id], events[3][:job_id] # its retry
   end
 
@@ -200,7 +201,7 @@ class ActiveJobTest < Minitest::Test
       outer.perform_later
       work("default")
     end
-    assert_equal([["ActiveJobTest::OuterJob", nil]], events.map { |one| one.payload.values_at(:job_class, :error) })
+    assert_equal([["ActiveJobTest::OuterJob", nil]], events.map { |event| event.payload.values_at(:job_class, :error) })
   end
 
   def test_an_unknown_class_is_retried_until_its_code_is_there

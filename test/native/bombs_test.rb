@@ -45,7 +45,8 @@ class NativeBombsTest < Minitest::Test
                         "message.max.bytes" => "100000000", "batch.size" => "100000000")
       topic = new_topic
       writer.partition_count(topic, 60)
-      writer.produce_many(payloads.map { |one| { topic: topic, payload: one, partition: 0 } }, 60).wait(timeout: 60)
+      rows = payloads.map { |payload| { topic: topic, payload: payload, partition: 0 } }
+      writer.produce_many(rows, 60).wait(timeout: 60)
       assert_equal payloads, messages(topic, 30).map(&:raw_payload), codec
     end
   end

@@ -126,7 +126,7 @@ class NativeDeserializerTest < Minitest::Test
 
   # Of keys and headers.
   def parts(documents, keys: nil, headers: nil, payloads: nil, format: nil)
-    all = [payloads, keys, headers].map { |one| { "*" => one } }
+    all = [payloads, keys, headers].map { |deserializer| { "*" => deserializer } }
     round_trip(*documents, options: { decode: Pelton::Formats.with({ "*" => format }, *all) })
   end
 

@@ -120,7 +120,9 @@ class NativeJsonTest < Minitest::Test
     steps = ["a", "b", "n", "s", "f", "t", "z", "", "é", "none", 0, 1, -1, -3, 5, 1.9, nil, :a, 2**70,
              "a".encode("UTF-16LE"),
              "é".encode("ISO-8859-1"), "é".b, "".encode("UTF-16LE"), Class.new(String).new("a"), Object.new, [], true]
-    paths = steps.flat_map { |one| [[one], ["a", one], ["a", "b", one], ["a", "b", 1, one], [one, one], ["z", one]] }
+    paths = steps.flat_map do |step|
+      [[step], ["a", step], ["a", "b", step], ["a", "b", 1, step], [step, step], ["z", step]]
+    end
     plain = JSON.parse(document)
     fresh = read([document] * paths.size, ahead: true)
     paths.zip(fresh) { |path, message| assert_same_dig(plain, message, path) }
@@ -136,7 +138,7 @@ class NativeJsonTest < Minitest::Test
 
   # They were decoded anew at each read. The comment makes Ruby's own parser do it, which can be counted.
   def test_false_null_numbers_and_errors_are_kept_too
-    documents = ["false", "null", "7", "1.5", "true", "18446744073709551616", '"x"'].map { |one| "/* c */ #{one}" }
+    documents = ["false", "null", "7", "1.5", "true", "18446744073709551616", '"x"'].map { |text| "/* c */ #{text}" }
     good = read(documents, ahead: true)
     bad = read(["[1", "nul", "\xff"], ahead: true)
     parsed = counting_parses do

@@ -44,7 +44,7 @@ class NativeLeftoversTest < Minitest::Test
         assert_raises(Pelton::KafkaError, Pelton::ClosedError) { lonely.request(:offsets, places, 60) }
       end
       eventually { waiting.stop? }
-      [lonely, admin].each { |one| one.close(60) }
+      [lonely, admin].each { |client| client.close(60) }
       waiting.join
     end
     ask.call(100)

@@ -51,12 +51,14 @@ class NativeLimitsTest < Minitest::Test
     end
     assert_operator count, :>, before
     thread.kill.join
-    plain = fields.map { |one| one.slice("name", "type") }
+    plain = fields.map { |field| field.slice("name", "type") }
     Pelton::Registry::Schema.of("type" => "record", "name" => "R", "fields" => plain)
     value = (0...60_000).to_h { |i| ["f#{i}", -i] }
     bytes = wide.encode(value)
     assert_equal value, Pelton::Avro::Decoder.new(schema: turned, writer: wide).decode(bytes)
-    renamed = fields.first(60_000).map { |one| one.merge("name" => "n#{one["name"]}", "aliases" => [one["name"]]) }
+    renamed = fields.first(60_000).map do |field|
+      field.merge("name" => "n#{field["name"]}", "aliases" => [field["name"]])
+    end
     reader = Pelton::Avro::Decoder.new(schema: { "type" => "record", "name" => "R", "fields" => renamed }, writer: wide)
     assert_equal(-59_999, reader.decode(bytes)["nf59999"])
     list = Pelton::Registry::Schema.of("type" => "array", "items" => kind)
@@ -142,10 +144,10 @@ class NativeLimitsTest < Minitest::Test
   def test_references_of_a_registry_have_a_limit_of_their_number
     named = ->(count) { Array.new(count) { |i| { "name" => "n", "subject" => "s#{i}", "version" => 1 } } }
     asked = 0
-    one = ->(_, _) { { "schema" => "\"int\"" }.tap { asked += 1 } }
-    assert_equal 200, references(&one).texts(named.call(200)).size
+    answer = ->(_, _) { { "schema" => "\"int\"" }.tap { asked += 1 } }
+    assert_equal 200, references(&answer).texts(named.call(200)).size
     asked = 0
-    error = assert_raises(Pelton::RegistryError) { references(&one).texts(named.call(20_000)) }
+    error = assert_raises(Pelton::RegistryError) { references(&answer).texts(named.call(20_000)) }
     assert_includes error.message, "references: are 20000 in one list, at most 200 are read"
     assert_equal 0, asked
     # Each with ten others: never the same.

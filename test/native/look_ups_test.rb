@@ -239,8 +239,8 @@ class NativeLookUpsTest < Minitest::Test
 
   def test_payloads_without_a_schema_id_need_no_request
     plain = topic_of_all([payload(7)])
-    one = { format: :avro, decoder: Pelton::Avro::Decoder.new(schema: INT) }
-    [nil, :json, one].each do |format|
+    avro = { format: :avro, decoder: Pelton::Avro::Decoder.new(schema: INT) }
+    [nil, :json, avro].each do |format|
       assert_nil batches(plain, 1, options: { decode: { "*" => format } }).first.unknown_schemas
     end
     tombstone = batch(registry, [nil, "k"])

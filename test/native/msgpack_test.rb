@@ -130,7 +130,7 @@ class NativeMsgpackTest < Minitest::Test
       GC.stress = false
     end
     GC.compact if GC.respond_to?(:compact)
-    assert_equal [describe(expected)] * 3, made.map { |one| describe(one) }
+    assert_equal [describe(expected)] * 3, made.map { |value| describe(value) }
   end
 
   def test_messages
@@ -226,8 +226,8 @@ class NativeMsgpackTest < Minitest::Test
   # All that can be told of a value, comparable: NaN, classes, encodings.
   def describe(value)
     case value
-    when Hash then [:hash, value.map { |key, one| [describe(key), describe(one)] }]
-    when Array then [:array, value.map { |one| describe(one) }]
+    when Hash then [:hash, value.map { |key, nested| [describe(key), describe(nested)] }]
+    when Array then [:array, value.map { |nested| describe(nested) }]
     when String then [value.encoding, value.valid_encoding?, value.b]
     when Float then [:float, value.nan? ? "NaN" : [value].pack("G")]
     when Time then [:time, value.to_r, value.utc_offset]
@@ -239,8 +239,8 @@ class NativeMsgpackTest < Minitest::Test
 
   def frozen(value)
     case value
-    when Hash then [value.frozen?, value.map { |key, one| [frozen(key), frozen(one)] }]
-    when Array then [value.frozen?, value.map { |one| frozen(one) }]
+    when Hash then [value.frozen?, value.map { |key, nested| [frozen(key), frozen(nested)] }]
+    when Array then [value.frozen?, value.map { |nested| frozen(nested) }]
     when String then value.frozen?
     end
   end

@@ -25,7 +25,7 @@ class NativeMsgpackWhereTest < Minitest::Test
   def conditions
     ordered = LITERALS.grep_v(true).grep_v(false).compact
     [[:exists, nil], [:in, LITERALS], [:matches, /a|é/], [:starts_with, ""], [:starts_with, "é"],
-     *LITERALS.map { |one| [:in, [one]] }, *%i[gt gteq lt lteq].product(ordered)]
+     *LITERALS.map { |literal| [:in, [literal]] }, *%i[gt gteq lt lteq].product(ordered)]
   end
 
   def test_every_kind_with_every_check
@@ -42,7 +42,7 @@ class NativeMsgpackWhereTest < Minitest::Test
       undecided, decided = read_decoded(topic, count, format, tree.freeze).partition(&:undecided?)
       assert_equal wanted - undecided.map(&:offset), decided.map(&:offset), tree.inspect
       # Ruby compares a BigDecimal with numbers.
-      limit = tree.flatten.any? { |one| WhereKit.decimal?(one) } ? count / 2 : count / 3
+      limit = tree.flatten.any? { |leaf| WhereKit.decimal?(leaf) } ? count / 2 : count / 3
       assert_operator undecided.size, :<, limit, tree.inspect
     end
   end

@@ -37,12 +37,12 @@ class NoServersTest < Minitest::Test
   end
 
   def test_start_raises
-    assert_told("start") { app.tap { |one| one.routes { topic "t", to: Idle } }.start }
+    assert_told("start") { app.tap { |app| app.routes { topic "t", to: Idle } }.start }
   end
 
   def test_start_of_a_group_with_options_of_its_own_raises
     assert_told("start") do
-      app.tap { |one| one.routes { group("h", kafka: { "client.id" => "h" }) { topic "t", to: Idle } } }.start
+      app.tap { |app| app.routes { group("h", kafka: { "client.id" => "h" }) { topic "t", to: Idle } } }.start
     end
   end
 
@@ -99,8 +99,8 @@ class NoServersTest < Minitest::Test
   end
 
   def test_a_producer_that_is_not_used_needs_none
-    one = app
-    assert one.producer.flush
-    assert_equal 0, one.close
+    started = app
+    assert started.producer.flush
+    assert_equal 0, started.close
   end
 end

@@ -58,7 +58,7 @@ class NativePayloadTest < Minitest::Test
   def test_bytes_and_characters
     documents = ["plain", "é", "\xff".b, "", nil, '{"a":1}']
     bytes = read(documents, :bytes)
-    assert_equal documents.map { |one| one&.b }, bytes.map(&:payload)
+    assert_equal documents.map { |document| document&.b }, bytes.map(&:payload)
     assert_equal [Encoding::BINARY], bytes.filter_map(&:payload).map(&:encoding).uniq
     assert_same bytes.first.payload, bytes.first.payload
     text = read(documents, :utf8)
@@ -111,8 +111,8 @@ class NativePayloadTest < Minitest::Test
   # Which parts of a value are frozen.
   def frozen(value)
     inside = case value
-             when Hash then value.map { |pair| pair.map { |one| frozen(one) } }
-             when Array then value.map { |one| frozen(one) }
+             when Hash then value.map { |pair| pair.map { |nested| frozen(nested) } }
+             when Array then value.map { |nested| frozen(nested) }
              end
     [value.frozen?, inside]
   end

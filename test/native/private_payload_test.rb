@@ -19,7 +19,7 @@ class PrivatePayloadTest < Minitest::Test
            '{"type":"enum","name":"K","symbols":["A"]}},{"name":"tags","type":{"type":"map","values":"int"}}]}'
 
   def assert_private(error)
-    [error, *error.cause].each { |one| refute_match(/4111|forged|[\n\e]/, one.message, one.class.name) }
+    [error, *error.cause].each { |raised| refute_match(/4111|forged|[\n\e]/, raised.message, raised.class.name) }
     refute_match(/4111|forged/, error.full_message(highlight: false)[/.*cannot be decoded.*|.*is not allowed.*/].to_s)
   end
 

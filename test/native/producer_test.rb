@@ -175,8 +175,8 @@ class NativeProducerTest < Minitest::Test
     writer = producer("linger.ms" => "60000")
     topic = new_topic(3)
     idle = writer.produce(topic, "x", nil, 0, nil, nil, 1)
-    one = writer.produce(topic, "x", nil, 1, nil, nil, 1)
-    one.wait(timeout: 60)
+    delivery = writer.produce(topic, "x", nil, 1, nil, nil, 1)
+    delivery.wait(timeout: 60)
     idle.wait(timeout: 60)
     many = writer.produce_many(Array.new(300) { { topic: topic, payload: "x" } }, 1)
     assert_equal 300, many.wait(timeout: 60).size
@@ -231,9 +231,11 @@ class NativeProducerTest < Minitest::Test
       timestamp: [{ **good, timestamp: "now" }, { **good, timestamp: Time.at(-1) }],
       message: [[topic, "x"], "row", nil, { payload: "x" }, { topic: topic }, { **good, colour: 1 },
                 { **good, "key" => "k" }] }.each do |name, bad|
-      bad.each do |one|
-        error = assert_raises(Pelton::InvalidMessageError, one.inspect) { writer.produce_many([good, good, one], 1) }
-        assert_equal [name.to_s, 2], [error.key, error.index], one.inspect
+      bad.each do |message|
+        error = assert_raises(Pelton::InvalidMessageError, message.inspect) do
+          writer.produce_many([good, good, message], 1)
+        end
+        assert_equal [name.to_s, 2], [error.key, error.index], message.inspect
         assert_includes error.message, "message 2"
       end
     end

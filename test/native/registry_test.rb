@@ -90,7 +90,7 @@ class NativeRegistryTest < Minitest::Test
 
   def test_next_url_is_asked_when_one_does_not_answer
     gone = new_double.tap(&:close)
-    failing = [408, 429, 500, 502, 503, 504, :close].map { |how| new_double.tap { |one| one.fail(how) } }
+    failing = [408, 429, 500, 502, 503, 504, :close].map { |how| new_double.tap { |double| double.fail(how) } }
     [gone, *failing].each do |first|
       second = new_double
       id = second.add("r", INT)
@@ -110,11 +110,11 @@ class NativeRegistryTest < Minitest::Test
 
   def test_url_that_answered_last_is_asked_first
     both = [new_double, new_double]
-    ids = [INT, '"long"'].map { |schema| both.map { |one| one.add("r", schema) }.first }
+    ids = [INT, '"long"'].map { |schema| both.map { |double| double.add("r", schema) }.first }
     registry = client(*both.map(&:url))
     both.first.fail(503)
     ids.each { |id| registry.schema(id) }
-    assert_equal([1, 2], both.map { |one| one.requests.size })
+    assert_equal([1, 2], both.map { |double| double.requests.size })
   end
 
   def test_registry_that_hangs_ends_at_the_timeout

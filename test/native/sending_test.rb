@@ -15,7 +15,7 @@ class NativeSendingTest < Minitest::Test
     @producers = []
   end
 
-  def teardown = @producers.each { |one| one.close(timeout: 0.5) }
+  def teardown = @producers.each { |producer| producer.close(timeout: 0.5) }
 
   # A Pelton::Producer.
   def sender(kafka = {}, queue_timeout: 5, poller: nil)

@@ -32,7 +32,9 @@ class NativeStatisticsTest < Minitest::Test
     text = document({ "orders" => { 3 => 12, 1 => 0 }, "a-b" => { 0 => 4 }, "none" => {} }, 5)
     whole = JSON.parse(text)
     found = Native.parse_statistics(text)
-    lags = found["topics"].transform_values { |one| one["partitions"].transform_values { |lag| lag["consumer_lag"] } }
+    lags = found["topics"].transform_values do |topic|
+      topic["partitions"].transform_values { |lag| lag["consumer_lag"] }
+    end
     assert_equal whole.except("topics", "brokers"), found.except("topics", "brokers")
     assert_equal({ "orders" => { "1" => 0, "3" => 12 }, "a-b" => { "0" => 4 }, "none" => {} }, lags)
     assert_equal 7, found.dig("topics", "none", "age")

@@ -41,7 +41,7 @@ class TestingAssertionsTest < Minitest::Test
                                       headers: { "trace" => "42" }, partition: 0, offset: 0..5)
     assert_equal "7", message.key
     assert_same message.class, Pelton::Message
-    assert_produced("paid") { |one| one.payload["total"] > 12 }
+    assert_produced("paid") { |candidate| candidate.payload["total"] > 12 }
     assert_equal 1, assert_produced("paid", count: 1).size
     refute_produced("paid", key: "8")
     refute_produced("shipped")

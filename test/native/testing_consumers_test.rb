@@ -344,7 +344,7 @@ end
 
 class TestingParallelTest < Minitest::Test
   class Consumer < Pelton::Consumer
-    def consume = producer.produce_many_sync(messages.map { |one| { topic: "out", payload: one.raw_payload } })
+    def consume = producer.produce_many_sync(messages.map { |message| { topic: "out", payload: message.raw_payload } })
   end
 
   # As with Minitest's parallelize_me!, which runs tests on threads.

@@ -93,7 +93,7 @@ class TestingTest < Minitest::Test
     producer.produce_sync(topic: "orders", payload: payload, headers: headers)
     payload << "!"
     headers["a"] << "!"
-    assert_equal ["1", { "a" => "b" }], producer.messages.map { |one| [one.raw_payload, one.headers] }.first
+    assert_equal ["1", { "a" => "b" }], producer.messages.map { |message| [message.raw_payload, message.headers] }.first
     assert_empty producer.messages("other")
     assert_equal 1, producer.clear.produce_sync(topic: "orders", payload: "2").offset
     assert_equal %w[2], producer.messages.map(&:raw_payload)

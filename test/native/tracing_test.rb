@@ -20,7 +20,9 @@ class TracingTest < Minitest::Test
   end
 
   class ClicksConsumer < Pelton::Consumer
-    def consume = producer.produce_many_sync(messages.map { |one| { topic: "shipped", payload: one.raw_payload } })
+    def consume
+      producer.produce_many_sync(messages.map { |message| { topic: "shipped", payload: message.raw_payload } })
+    end
   end
 
   class PaidConsumer < Pelton::Consumer
@@ -261,9 +263,10 @@ class TracingTest < Minitest::Test
     assert_equal :done, @tracer.process(messages.first, group: "import", attempt: 2) { :done }
     @tracer.process(messages) { nil }
     @tracer.process([]) { nil }
-    one, many, none = @spans
+    single, many, none = @spans
     assert_equal ["#{"0" * 31}a", "import", 2],
-                 [one.context.trace_id, *one.attributes.values_at("messaging.consumer.group.name", "pelton.attempt")]
+                 [single.context.trace_id,
+                  *single.attributes.values_at("messaging.consumer.group.name", "pelton.attempt")]
     assert_equal 2, many.links.size
     assert_equal "process", none.name
   end

@@ -156,7 +156,7 @@ class NativeWhereTest < Minitest::Test
       assert_equal expected, told.flat_map { |batch| batch.messages.map(&:offset) }
       assert_equal expected, (told.flat_map { |batch| batch.map { |message| message.payload["i"] } })
       assert_equal [0, 299], [told.first.first_offset, told.last.last_offset]
-      told.each_cons(2) { |one, two| assert_equal one.last_offset + 1, two.first_offset }
+      told.each_cons(2) { |earlier, later| assert_equal earlier.last_offset + 1, later.first_offset }
     end
   end
 

@@ -30,9 +30,9 @@ module Certificates
     list.issuer = authority[:cert].subject
     list.last_update = Time.now - 3600
     list.next_update = Time.now + 86_400
-    certificates.each do |one|
+    certificates.each do |certificate|
       revoked = OpenSSL::X509::Revoked.new
-      revoked.serial = one[:cert].serial
+      revoked.serial = certificate[:cert].serial
       revoked.time = Time.now - 60
       list.add_revoked(revoked)
     end

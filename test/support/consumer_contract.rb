@@ -35,7 +35,8 @@ module ConsumerContract
 
   def test_messages_come_in_order_and_are_committed
     name = topic
-    app = app { topic(name, to: consumer { |one| seen << [one.offset, one.payload["n"], attempt] }) { decode :json } }
+    reading = consumer { |message| seen << [message.offset, message.payload["n"], attempt] }
+    app = app { topic(name, to: reading) { decode :json } }
     fill(app, name, Array.new(30) { |n| "{\"n\":#{n}}" })
     start(app)
     wait_until("30 messages") { committed(app, name) == 30 }
@@ -54,7 +55,7 @@ module ConsumerContract
 
   def test_keys_decide_about_partitions
     name = topic(4)
-    app = app { topic(name, to: consumer { |one| seen << [one.key, one.partition] }) }
+    app = app { topic(name, to: consumer { |message| seen << [message.key, message.partition] }) }
     %w[a b c d e].each { |key| app.producer.produce_sync(topic: name, key: key, payload: "x") }
     start(app)
     wait_until("5 messages") { seen_all?(5) }
@@ -64,7 +65,7 @@ module ConsumerContract
 
   def test_a_group_may_begin_at_the_end
     name = topic
-    app = app { topic(name, to: consumer { |one| seen << one.offset }) { from :end } }
+    app = app { topic(name, to: consumer { |message| seen << message.offset }) { from :end } }
     fill(app, name, ["x"] * 3)
     start(app)
     wait_until("the assignment") { events(app, "partition.assigned").any? && at_end?(app, name) }
@@ -77,7 +78,9 @@ module ConsumerContract
     name = topic
     seen = self.seen
     app = app do
-      facts = consumer { |one| seen << [one.key, one.raw_payload, one.raw_headers, one.timestamp_ms, one.size] }
+      facts = consumer do |message|
+        seen << [message.key, message.raw_payload, message.raw_headers, message.timestamp_ms, message.size]
+      end
       topic(name, to: facts)
     end
     app.producer.produce_sync(topic: name, key: "k", payload: nil, timestamp: 1_700_000_000_123,
@@ -96,12 +99,12 @@ module ConsumerContract
     name = topic
     out = topic
     id = unique("id")
-    paying = consumer do |one|
-      seen << [one.offset, attempt]
+    paying = consumer do |message|
+      seen << [message.offset, attempt]
       transaction do |tx|
-        tx.produce_sync(topic: out, payload: "#{one.offset}-#{attempt}")
-        mark_as_consumed(one)
-        raise KeyError, "poison" if one.offset.zero? && attempt == 1
+        tx.produce_sync(topic: out, payload: "#{message.offset}-#{attempt}")
+        mark_as_consumed(message)
+        raise KeyError, "poison" if message.offset.zero? && attempt == 1
       end
     end
     app = app do
@@ -118,7 +121,7 @@ module ConsumerContract
     assert_equal [[0, 1], [0, 2], [1, 1]], seen
     return unless transactions?
 
-    assert_equal [["0-2", 2], ["1-1", 4]], (read(app, out).map { |one| [one.raw_payload, one.offset] })
+    assert_equal [["0-2", 2], ["1-1", 4]], (read(app, out).map { |message| [message.raw_payload, message.offset] })
   end
 
   def test_messages_that_a_call_does_not_mark_in_its_transaction_come_in_the_next_call
@@ -139,7 +142,7 @@ module ConsumerContract
   # What an open transaction holds back, and all behind it, comes when it ends.
   def test_messages_behind_an_open_transaction_wait_for_its_end
     name = topic
-    app = app { topic(name, to: consumer { |one| seen << [one.offset, one.raw_payload] }) }
+    app = app { topic(name, to: consumer { |message| seen << [message.offset, message.raw_payload] }) }
     writer = app(kafka: { "transactional.id" => unique("id") })
     return pass unless transactions?
 
@@ -166,9 +169,9 @@ module ConsumerContract
   # The failure lasts until the last message of another key is done.
   def test_with_concurrency_the_order_is_per_key_and_a_failure_delays_its_key_only
     name = topic
-    failing = consumer do |one|
-      seen << [one.key, one.offset, attempt]
-      raise KeyError, "poison" if one.offset == 1 && (attempt == 1 || !seen.include?(["c", 5, 1]))
+    failing = consumer do |message|
+      seen << [message.key, message.offset, attempt]
+      raise KeyError, "poison" if message.offset == 1 && (attempt == 1 || !seen.include?(["c", 5, 1]))
     end
     app = app do
       topic(name, to: failing) do
@@ -198,7 +201,7 @@ module ConsumerContract
 
   def test_the_end_of_the_partition_is_reported_after_its_messages
     name = topic
-    reading = consumer(reached_end: -> { seen << :end }) { |one| seen << one.offset }
+    reading = consumer(reached_end: -> { seen << :end }) { |message| seen << message.offset }
     app = app { topic(name, to: reading) }
     fill(app, name, ["x"] * 2)
     start(app)
@@ -209,7 +212,7 @@ module ConsumerContract
   def test_hooks_at_the_beginning_and_at_a_shutdown
     name = topic
     hooked = consumer(assigned: -> { seen << :assigned }, shutdown: -> { seen << :shutdown },
-                      revoked: -> { seen << :revoked }) { |one| seen << one.offset }
+                      revoked: -> { seen << :revoked }) { |message| seen << message.offset }
     app = app { topic(name, to: hooked) }
     fill(app, name, ["x"])
     start(app)
@@ -221,13 +224,17 @@ module ConsumerContract
   # All members note what they get. So a message that one of them gets again would be counted.
   def test_a_revoked_partition_is_committed_and_its_consumer_ends
     name = topic(2)
-    hooked = consumer(revoked: -> { seen << [:revoked, partition, revoked?] }) { |one| seen << [partition, one.offset] }
+    hooked = consumer(revoked: -> { seen << [:revoked, partition, revoked?] }) do |message|
+      seen << [partition, message.offset]
+    end
     interval = commits_in_rebalances? ? 3_600_000 : 50 # in an hour: only the rebalance commits
     app = app(kafka: { "auto.commit.interval.ms" => interval }) { topic(name, to: hooked) }
     2.times { |partition| fill(app, name, ["x"] * 3, partition: partition) }
     start(app)
     wait_until("6 messages") { seen_all?(6) }
-    wait_until("their commits") { [0, 1].all? { |one| committed(app, name, one) == 3 } } unless commits_in_rebalances?
+    unless commits_in_rebalances?
+      wait_until("their commits") { [0, 1].all? { |number| committed(app, name, number) == 3 } }
+    end
     gone = rebalance(app, name)
     kept = 1 - gone
     wait_until("the end of partition #{gone}") { seen.include?([:revoked, gone, true]) }
@@ -236,7 +243,7 @@ module ConsumerContract
     wait_until("the next message of partition #{kept}") { seen.include?([kept, 3]) }
     assert_equal [*[0, 1].product([0, 1, 2]), [kept, 3]].sort, seen.select { |first, _| first.is_a?(Integer) }.sort
     revoked = nil
-    wait_until("the event") { revoked = events(app, "partition.revoked").find { |one| one[:partition] == gone } }
+    wait_until("the event") { revoked = events(app, "partition.revoked").find { |event| event[:partition] == gone } }
     assert_equal [name, false], [revoked[:topic], revoked[:lost]]
   end
 end

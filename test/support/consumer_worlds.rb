@@ -31,7 +31,7 @@ module ConsumerWorlds
       made.routes { Routes.new(self, test).instance_exec(&routes) } if routes
       recorded = @recorded[made] = []
       (Pelton::Events::TABLE.keys - ["message.acknowledged"]).each do |event|
-        made.subscribe(event) { |one| recorded << one }
+        made.subscribe(event) { |happened| recorded << happened }
       end
       @apps << made
       made
@@ -123,7 +123,7 @@ module ConsumerWorlds
     end
 
     def rebalance(app, topic)
-      @session.consumers(app).active(topic).each { |one| one.client.take_away([[topic, 1]]) }
+      @session.consumers(app).active(topic).each { |listener| listener.client.take_away([[topic, 1]]) }
       1
     end
   end
@@ -153,7 +153,8 @@ module ConsumerWorlds
 
     # A second member of the group gets one of two partitions.
     def rebalance(app, topic)
-      other = app(name: group(app)) { topic(topic, to: consumer { |one| seen << [one.partition, one.offset] }) }
+      reading = consumer { |message| seen << [message.partition, message.offset] }
+      other = app(name: group(app)) { topic(topic, to: reading) }
       other.start
       wait_until("a rebalance") { app.assignments.fetch(topic, []).size == 1 && other.assignments[topic]&.size == 1 }
       other.assignments[topic].first

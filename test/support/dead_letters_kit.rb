@@ -18,13 +18,13 @@ module DeadLettersKit
     super
   end
 
-  def one(offset, payload = "x", partition: 0, **more)
+  def message(offset, payload = "x", partition: 0, **more)
     Fakes::Message.new("orders", partition, offset, payload, **more)
   end
 
   # A coordinator whose consumer fails at these offsets.
   def failing(*offsets, messages: nil, **settings)
-    script { |consumer| raise IOError, "bad" if consumer.messages.any? { |one| offsets.include?(one.offset) } }
+    script { |consumer| raise IOError, "bad" if consumer.messages.any? { |message| offsets.include?(message.offset) } }
     settings = { dead_letters: "dead", retries: 0, backoff: 0..0 }.merge(settings)
     coordinator(**settings).receive(messages ? Fakes::Batch.new(messages) : batch(0, 1, 2))
     work

@@ -4,26 +4,26 @@
 module FailureContract
   def test_a_failed_message_is_retried_before_the_next_one
     name = topic
-    failing = consumer do |one|
-      seen << [one.offset, attempt]
-      raise KeyError, "poison" if one.offset == 1 && attempt < 3
+    failing = consumer do |message|
+      seen << [message.offset, attempt]
+      raise KeyError, "poison" if message.offset == 1 && attempt < 3
     end
     app = app { topic(name, to: failing) { backoff 0.05..0.05 } }
     fill(app, name, ["x"] * 3)
     start(app)
     wait_until("3 messages") { committed(app, name) == 3 }
     assert_equal [[0, 1], [1, 1], [1, 2], [1, 3], [2, 1]], seen
-    assert_equal([[1, 1], [1, 2]], events(app, "consumer.retrying").map { |one| [one[:offset], one[:attempt]] })
+    assert_equal([[1, 1], [1, 2]], events(app, "consumer.retrying").map { |event| [event[:offset], event[:attempt]] })
   end
 
   def test_of_a_failed_batch_the_unmarked_messages_come_again_alone
     name = topic
     failing = consumer(:consume) do
       seen << [messages.map(&:offset), attempt]
-      messages.each do |one|
-        raise KeyError, "poison" if one.offset == 2
+      messages.each do |message|
+        raise KeyError, "poison" if message.offset == 2
 
-        mark_as_consumed(one)
+        mark_as_consumed(message)
       end
     end
     app = app(kafka: { "linger.ms" => 10_000 }) do # one message set, on a busy machine, too
@@ -35,7 +35,7 @@ module FailureContract
     fill(app, name, ["x"] * 4)
     start(app)
     wait_until("4 messages") { committed(app, name) == 4 }
-    assert_equal [2], events(app, "message.skipped").map { |one| one[:offset] }
+    assert_equal [2], events(app, "message.skipped").map { |event| event[:offset] }
     tries = seen.select { |offsets, _| offsets.include?(2) }
     assert_equal [[2, 3], [2]], [tries.first.first.last(2), *tries[1..].map(&:first)]
     assert_equal [3], seen.last.first
@@ -46,10 +46,10 @@ module FailureContract
     stages = [0.2, 0.4].map { |seconds| topic(name: "#{name}.retry.#{seconds}") }
     dead = topic
     early = []
-    failing = consumer do |one|
-      early << one.offset if one.origin && one.origin.due_at.to_f > Pelton::Clock.wall + 0.0005
-      seen << [one.topic, one.key, attempt]
-      raise KeyError, "poison" if one.key == "bad"
+    failing = consumer do |message|
+      early << message.offset if message.origin && message.origin.due_at.to_f > Pelton::Clock.wall + 0.0005
+      seen << [message.topic, message.key, attempt]
+      raise KeyError, "poison" if message.key == "bad"
     end
     app = app do
       topic(name, to: failing) do
@@ -59,24 +59,26 @@ module FailureContract
     end
     %w[bad good].each { |key| app.producer.produce_sync(topic: name, key: key, payload: "{", headers: { "a" => "1" }) }
     start(app)
-    wait_until("the commits, the dead letter's too") { [name, *stages].map { |one| committed(app, one) } == [2, 1, 1] }
+    wait_until("the commits, the dead letter's too") do
+      [name, *stages].map { |topic| committed(app, topic) } == [2, 1, 1]
+    end
     assert_equal({ "bad" => [[name, 1], [stages[0], 2], [stages[1], 3]], "good" => [[name, 1]] },
                  seen.group_by { |row| row[1] }.transform_values { |rows| rows.map { |row| row.values_at(0, 2) } })
     assert_empty early
-    assert_equal stages, events(app, "message.postponed").map { |one| one[:to] }
+    assert_equal stages, events(app, "message.postponed").map { |event| event[:to] }
     letter = read(app, dead).first
     assert_equal ["bad", "{", "1"], [letter.key, letter.raw_payload, letter.raw_headers["a"]]
     origin = letter.origin
     assert_equal [name, 0, 0, group(app), 3, "KeyError", "poison"],
                  [origin.topic, origin.partition, origin.offset, origin.group, origin.attempts, origin.error,
                   origin.error_message]
-    assert_equal [origin.failure_id], events(app, "message.dead_lettered").map { |one| one[:failure_id] }
+    assert_equal [origin.failure_id], events(app, "message.dead_lettered").map { |event| event[:failure_id] }
   end
 
   def test_a_payload_that_cannot_be_decoded_goes_to_the_dead_letters_unchanged
     name = topic
     dead = topic
-    reading = consumer { |one| seen << one.payload }
+    reading = consumer { |message| seen << message.payload }
     app = app do
       topic(name, to: reading) do
         decode :json
@@ -96,10 +98,10 @@ module FailureContract
   def test_a_partition_that_stopped_goes_on_after_a_restart
     name = topic
     broken = true
-    failing = consumer do |one|
-      raise KeyError, "poison" if one.offset == 1 && broken
+    failing = consumer do |message|
+      raise KeyError, "poison" if message.offset == 1 && broken
 
-      seen << one.offset
+      seen << message.offset
     end
     app = app do
       topic(name, to: failing) do
@@ -121,10 +123,10 @@ module FailureContract
   def test_on_failure_and_the_consumer_decide_about_dead_letters
     name = topic
     dead = topic
-    failing = consumer do |one|
-      seen << [one.key, attempt]
-      dispatch_to_dead_letters(one, reason: "by hand") if one.key == "hand"
-      raise KeyError, one.key if %w[skip letter].include?(one.key)
+    failing = consumer do |message|
+      seen << [message.key, attempt]
+      dispatch_to_dead_letters(message, reason: "by hand") if message.key == "hand"
+      raise KeyError, message.key if %w[skip letter].include?(message.key)
     end
     app = app do
       topic(name, to: failing) do
@@ -137,18 +139,19 @@ module FailureContract
     start(app)
     wait_until("4 messages") { committed(app, name) == 4 }
     assert_equal [["hand", 1], ["skip", 1], ["letter", 1], ["fine", 1]], seen
-    assert_equal([["hand", nil, "by hand", "1"], ["letter", "KeyError", "letter", "1"]], read(app, dead).map do |one|
-      [one.key, one.origin.error, one.origin.error_message, one.raw_headers["seen"]]
-    end)
+    letters = read(app, dead).map do |message|
+      [message.key, message.origin.error, message.origin.error_message, message.raw_headers["seen"]]
+    end
+    assert_equal [["hand", nil, "by hand", "1"], ["letter", "KeyError", "letter", "1"]], letters
   end
 
   def test_a_retry_topic_that_two_groups_share_gives_each_its_own_failures
     name = topic
     retries = topic(name: "#{name}.retry.0.2")
     failing = lambda do |own|
-      consumer do |one|
-        seen << [own, one.topic, one.key, attempt]
-        raise KeyError, "poison" if one.key == own
+      consumer do |message|
+        seen << [own, message.topic, message.key, attempt]
+        raise KeyError, "poison" if message.key == own
       end
     end
     apps = %w[a b].map do |own|

@@ -133,7 +133,7 @@ module FakeTransactions
 
   # Prepares a native producer: the given errors for a step's first calls.
   def failing(step, *errors)
-    ->(made) { made.on_step = ->(name, _) { name == step && (one = errors.shift) && raise(one) } }
+    ->(made) { made.on_step = ->(name, _) { name == step && (error = errors.shift) && raise(error) } }
   end
 
   # Makes it an idempotent producer, without transactions.
@@ -146,7 +146,7 @@ module FakeTransactions
         raise Pelton::ClosedError, "fake" if @closed
 
         @calls << arguments
-        Fakes::Delivery.new("a", 0, 0).tap { |one| one.define_singleton_method(:delivered?) { true } }
+        Fakes::Delivery.new("a", 0, 0).tap { |delivery| delivery.define_singleton_method(:delivered?) { true } }
       end
     end
   end

@@ -34,7 +34,7 @@ class Footprint
     end
 
     def self.call(name, result, *arguments)
-      types = arguments.map { |one| one.is_a?(Integer) ? Fiddle::TYPE_LONG : Fiddle::TYPE_VOIDP }
+      types = arguments.map { |argument| argument.is_a?(Integer) ? Fiddle::TYPE_LONG : Fiddle::TYPE_VOIDP }
       Fiddle::Function.new(Fiddle.dlopen(nil)[name], types, result).call(*arguments)
     end
   end

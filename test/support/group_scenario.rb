@@ -22,7 +22,7 @@ class GroupScenario < Scenario
     working(third)
     fourth = member
     owned_by_all(second, third, fourth)
-    [fourth, second].each { |one| leave(one) }
+    [fourth, second].each { |member| leave(member) }
     owned_by_all(third)
     end_group(third)
   end

@@ -27,9 +27,9 @@ module KeyedKit
     end
     others = @jobs.size
     epoch = @ownership.epoch
-    coordinator.receive(one = Fakes::Batch.new(messages, epoch: epoch, stale: -> { @ownership.epoch != epoch }))
+    coordinator.receive(batch = Fakes::Batch.new(messages, epoch: epoch, stale: -> { @ownership.epoch != epoch }))
     work if others.zero? && !idle? # the job that asks for keys
-    one
+    batch
   end
 
   # Starts all jobs, those that follow from sorting by key included: [[offsets], …]

@@ -10,7 +10,9 @@ module LargeCluster
   PROCESSES = 50
   PARTITIONS = 200 # of each process; a topic and a group for each
   NAMES = Array.new(PROCESSES) { |number| "topic-#{number}" }.freeze
-  JOB_CLASSES = Array.new(50) { |one| { class: "Job#{one}", count: 9, failed: 1, seconds: 4.5, slowest: 1.5 } }.freeze
+  JOB_CLASSES = Array.new(50) do |number|
+    { class: "Job#{number}", count: 9, failed: 1, seconds: 4.5, slowest: 1.5 }
+  end.freeze
 
   # The cluster, and what pages ask Pelton::Admin.
   class Admin
@@ -18,8 +20,8 @@ module LargeCluster
       @rounds = 0
       partition = Pelton::Admin::Partition
       @topics = NAMES.to_h do |name|
-        all = Array.new(PARTITIONS) do |one|
-          partition.new(number: one, leader: 1, replicas: [1, 2, 3], in_sync: [1, 2, 3])
+        all = Array.new(PARTITIONS) do |number|
+          partition.new(number: number, leader: 1, replicas: [1, 2, 3], in_sync: [1, 2, 3])
         end
         [name, Pelton::Admin::TopicDescription.new(name: name, internal: false, partitions: all)]
       end
@@ -31,7 +33,9 @@ module LargeCluster
     def look(now)
       @rounds += 1
       commits = @groups.transform_values { |group| commits(group.members.first.partitions) }
-      places = @topics.each_value.flat_map { |topic| topic.partitions.map { |one| [topic.name, one.number] } }
+      places = @topics.each_value.flat_map do |topic|
+        topic.partitions.map { |partition| [topic.name, partition.number] }
+      end
       ends = places.to_h { |place| [place, @rounds * 10] }
       Pelton::Web::Observation.new(cluster: @cluster, topics: @topics, ends: ends, groups: @groups, commits: commits,
                                    at: now)
@@ -59,11 +63,11 @@ module LargeCluster
     admin = Admin.new
     app.define_singleton_method(:admin) { admin }
     web = Pelton::Web.new(app)
-    [web.history, web.sizes].each { |one| one.define_singleton_method(:start) { |*| nil } }
+    [web.history, web.sizes].each { |reading| reading.define_singleton_method(:start) { |*| nil } }
     web.reports.define_singleton_method(:start) { @complete = true }
     now = Pelton::Clock.wall
     (-hour..0).step(30) { |ago| web.history.send(:remember, admin.look(now + ago)) }
-    (-hour..0).step(10) { |ago| PROCESSES.times { |one| web.reports.add(report(one, now + ago)) } }
+    (-hour..0).step(10) { |ago| PROCESSES.times { |number| web.reports.add(report(number, now + ago)) } }
     web
   end
 
@@ -71,13 +75,13 @@ module LargeCluster
   def go_on(web)
     now = Pelton::Clock.wall
     web.history.send(:remember, web.app.admin.look(now))
-    PROCESSES.times { |one| web.reports.add(report(one, now)) }
+    PROCESSES.times { |number| web.reports.add(report(number, now)) }
   end
 
   # What a process reports. The next one is far away: a page that a slow browser reads for a minute must not change
   # because all processes are silent.
   def report(number, at)
-    rows = Array.new(PARTITIONS) { |one| [one, one % 7, (one % 50).zero? ? "failing" : "idle"] }
+    rows = Array.new(PARTITIONS) { |index| [index, index % 7, (index % 50).zero? ? "failing" : "idle"] }
     job = { group: "g", consumer: "OrdersConsumer", topic: "t", partition: 0, kind: "consume", since: at - 1,
             messages: 5 }
     error = { at: at - 1, source: "consumer.consume", class: "KeyError", message: "no total" }

@@ -51,7 +51,7 @@ class Ledger
 
     def end
       lost = @seen.each_index.reject { |number| @seen[number] }
-      runs = lost.slice_when { |one, other| other > one + 1 }.map { |run| run.minmax.uniq.join("..") }
+      runs = lost.slice_when { |offset, following| following > offset + 1 }.map { |run| run.minmax.uniq.join("..") }
       @problems << "#{@key}: lost #{runs.first(5).join(", ")}" if lost.any?
     end
 

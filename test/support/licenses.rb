@@ -32,21 +32,23 @@ class Licenses
   # Crates whose code is in the extension: not those that only build it, or run in the compiler.
   #: () -> Array[Hash[String, untyped]]
   def crates
-    @crates ||= linked.map { |id| packages.fetch(id) }.reject { |one| OURS.include?(one["name"]) }
-                      .sort_by { |one| one["name"] }
+    @crates ||= linked.map { |id| packages.fetch(id) }.reject { |crate| OURS.include?(crate["name"]) }
+                      .sort_by { |crate| crate["name"] }
   end
 
   # Those crates and the C libraries that they bring.
   #: () -> Array[Part]
   def parts
-    @parts ||= crates.map { |one| Part.new(one["name"], one["version"], one["license"], text(one)) } + libraries
+    @parts ||= crates.map { |crate| Part.new(*crate.values_at("name", "version", "license"), text(crate)) } + libraries
   end
 
   # The C libraries alone.
   #: () -> Array[Part]
   def libraries
     LIBRARIES.flat_map do |crate, list|
-      package = packages.each_value.find { |one| one["name"] == crate } || raise(Failure, "no crate #{crate}")
+      package = packages.each_value.find { |candidate| candidate["name"] == crate }
+      raise Failure, "no crate #{crate}" unless package
+
       list.map do |name, license, file|
         text = File.read(File.join(folder(package), file), encoding: "UTF-8")
         Part.new(name, version(package), license, text)
@@ -98,13 +100,13 @@ class Licenses
   end
 
   def folder(crate) = File.dirname(crate["manifest_path"])
-  def packages = @packages ||= metadata["packages"].to_h { |one| [one["id"], one] }
+  def packages = @packages ||= metadata["packages"].to_h { |package| [package["id"], package] }
 
   # Ids of the extension's package and its dependencies.
   def linked
     nodes = metadata["resolve"]["nodes"].to_h { |node| [node["id"], node] }
     found = []
-    waiting = [packages.each_value.find { |one| one["name"] == "pelton" }["id"]]
+    waiting = [packages.each_value.find { |package| package["name"] == "pelton" }["id"]]
     while (id = waiting.shift)
       next if found.include?(id) || of_the_compiler?(packages.fetch(id))
 

@@ -4,13 +4,13 @@
 module LogContract
   # Who was interrupted in a commit asks so whether it was carried out.
   def test_an_abort_after_a_commit_says_that_it_was_committed
-    one = log
-    one.begin
-    assert one.abort, "nothing was committed"
-    one.begin
-    one.commit
-    refute one.abort, "it was committed"
-    one.begin
-    assert one.abort, "the next one was not"
+    created = log
+    created.begin
+    assert created.abort, "nothing was committed"
+    created.begin
+    created.commit
+    refute created.abort, "it was committed"
+    created.begin
+    assert created.abort, "the next one was not"
   end
 end

@@ -52,9 +52,9 @@ class MigrateVector
   def findings(folder)
     out, err, = Open3.capture3(*PELTON, "migrate", folder, "--json")
     report = JSON.parse(out)
-    lines = report["findings"].map do |one|
-      "#{one["file"]}:#{one["line"]} #{one["status"]} | #{[one["code"], one["pelton"],
-                                                           one["note"]].compact.join(" | ")}\n"
+    lines = report["findings"].map do |finding|
+      "#{finding["file"]}:#{finding["line"]} #{finding["status"]} | #{[finding["code"], finding["pelton"],
+                                                           finding["note"]].compact.join(" | ")}\n"
     end
     "#{err}#{lines.join}"
   end
@@ -80,7 +80,7 @@ class MigrateVector
 
   def classes
     File.read(@draft).scan(/to: "([\w:]+)"/).flatten.uniq.map do |name|
-      modules = name.split("::")[0...-1].map { |one| "module #{one}; end" }
+      modules = name.split("::")[0...-1].map { |namespace| "module #{namespace}; end" }
       [*modules, "class #{name} < Pelton::Consumer; def consume = nil; def tick = nil; end"].join("; ")
     end
   end

@@ -5,8 +5,9 @@ module OffsetsContract
   def test_manual_marks_decide_where_the_next_run_begins
     name = topic
     marking = consumer(:consume) do
-      messages.each { |one| seen << one.offset }
-      mark_as_consumed(messages.find { |one| one.offset == 2 }) if messages.any? { |one| one.offset == 2 }
+      messages.each { |message| seen << message.offset }
+      second = messages.find { |message| message.offset == 2 }
+      mark_as_consumed(second) if second
     end
     app = app { topic(name, to: marking) { manual_offsets } }
     fill(app, name, ["x"] * 5)
@@ -24,14 +25,14 @@ module OffsetsContract
     name = topic
     paused = false
     pausing = consumer(:consume) do
-      messages.each do |one|
-        if one.offset == 2 && !paused
+      messages.each do |message|
+        if message.offset == 2 && !paused
           paused = true
           seen << :pause
           break pause(0.2)
         end
-        seen << [one.offset, attempt]
-        mark_as_consumed(one)
+        seen << [message.offset, attempt]
+        mark_as_consumed(message)
       end
     end
     app = app { topic(name, to: pausing) }
@@ -44,9 +45,9 @@ module OffsetsContract
   def test_seek_goes_back_once
     name = topic
     sought = false
-    seeking = consumer do |one|
-      seen << one.offset
-      if one.offset == 3 && !sought
+    seeking = consumer do |message|
+      seen << message.offset
+      if message.offset == 3 && !sought
         sought = true
         seek(1)
       end
@@ -61,9 +62,9 @@ module OffsetsContract
   def test_metadata_is_committed_with_the_offset
     name = topic
     found = []
-    keeping = consumer(assigned: -> { found << offset_metadata }) do |one|
-      mark_as_consumed(one, metadata: "after #{one.offset}")
-      seen << one.offset
+    keeping = consumer(assigned: -> { found << offset_metadata }) do |message|
+      mark_as_consumed(message, metadata: "after #{message.offset}")
+      seen << message.offset
     end
     app = app { topic(name, to: keeping) }
     fill(app, name, ["x"] * 2)

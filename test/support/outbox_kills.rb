@@ -85,7 +85,7 @@ module OutboxKills
         written = committed.()
         eventually(60, "the writer goes on") { committed.() > written + 5 }
         newest = Pelton::Outbox::Row.maximum(:id).to_i
-        eventually(60, -> { "rows up to #{newest} are sent\n#{running.map { |_, one| one.output }.join}" }) do
+        eventually(60, -> { "rows up to #{newest} are sent\n#{running.map { |_, program| program.output }.join}" }) do
           (Pelton::Outbox::Row.minimum(:id) || (newest + 1)) > newest
         end
         work(random.rand * 0.3)
@@ -107,8 +107,8 @@ module OutboxKills
       writer.kill(:KILL)
       exit_code(writer)
       eventually(120, lambda {
-                        "#{rows.()} rows are left\n#{running.map do |_, one|
-                                                       one.output
+                        "#{rows.()} rows are left\n#{running.map do |_, program|
+                                                       program.output
                                                      end.join}"
                       }) { rows.().zero? }
       relay = nil

@@ -38,7 +38,7 @@ module OutboxKit
   def migrate(name = "outbox")
     migration_version = "[#{ActiveRecord::VERSION::STRING.to_f}]"
     code = ERB.new(File.read(format(TEMPLATE, name: name))).result_with_hash(migration_version: migration_version)
-    scope = Module.new.tap { |one| one.module_eval(code) }
+    scope = Module.new.tap { |mod| mod.module_eval(code) }
     ActiveRecord::Migration.suppress_messages { scope.const_get("CreatePelton#{name.capitalize}").migrate(:up) }
     load_schema
   end

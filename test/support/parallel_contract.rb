@@ -140,7 +140,7 @@ module ParallelContract
     go = Thread::Queue.new
     future = Pelton::Parallel::Lazy.new(%w[a b], ->(input) { (ran << input) && go.pop })
     askers = Array.new(3) { Thread.new { future[0] } }
-    eventually(20) { askers.all? { |one| one.status == "sleep" } }
+    eventually(20) { askers.all? { |asker| asker.status == "sleep" } }
     other = Thread.new { future[1] }
     eventually(20) { ran.size == 2 } # dispatches do not wait for each other
     2.times { go << "made" }

@@ -81,9 +81,9 @@ module Reference
     end
 
     def errors
-      rows = error_classes.map do |one|
-        details = one.readers.map { |name| "`#{name}`" }.join(", ")
-        "| `#{one.name}` | `#{one.parent}` | #{one.cause} | #{one.advice} | #{details} |"
+      rows = error_classes.map do |error|
+        details = error.readers.map { |name| "`#{name}`" }.join(", ")
+        "| `#{error.name}` | `#{error.parent}` | #{error.cause} | #{error.advice} | #{details} |"
       end
       [ERRORS_HEAD, *rows, ""].join("\n")
     end

@@ -270,9 +270,9 @@ class Scenario
   # Takes this many objects out of a queue.
   def take(queue, count, timeout = 30)
     Array.new(count) do |index|
-      thing = nil
-      eventually(timeout, "thing #{index + 1} of #{count}") { thing = pop(queue) }
-      thing
+      object = nil
+      eventually(timeout, "thing #{index + 1} of #{count}") { object = pop(queue) }
+      object
     end
   end
 
@@ -332,14 +332,20 @@ class Scenario
   end
 
   def left
-    (Thread.list - @threads).reject { |one| LASTING.include?(one.name) || one.name.to_s.start_with?("Timeout") }
+    (Thread.list - @threads).reject do |thread|
+      LASTING.include?(thread.name) || thread.name.to_s.start_with?("Timeout")
+    end
   end
 
   # The state may be broken, so it waits for nothing.
   def fail_with(error)
     warn error.full_message(highlight: false)
-    @events.each_value { |list| warn(*list.last(15).map { |one| "  #{one.name} #{one.payload.inspect[0, 300]}" }) }
-    @children.each { |one| warn "--- output of #{one.pid} (#{one.code.inspect})", one.output[-3000..] || one.output }
+    @events.each_value do |list|
+      warn(*list.last(15).map { |event| "  #{event.name} #{event.payload.inspect[0, 300]}" })
+    end
+    @children.each do |child|
+      warn "--- output of #{child.pid} (#{child.code.inspect})", child.output[-3000..] || child.output
+    end
     @children.each(&:destroy)
     $stderr.flush
     exit!(1)

@@ -5,10 +5,10 @@ module SelectionContract
   def test_where_and_filters_drop_messages_and_the_offset_goes_on
     name = topic
     app = app do
-      topic(name, to: consumer { |one| seen << one.payload["n"] }) do
+      topic(name, to: consumer { |message| seen << message.payload["n"] }) do
         decode :json
         where("n").gt(2)
-        filter { |one| one.payload["n"].even? }
+        filter { |message| message.payload["n"].even? }
       end
     end
     fill(app, name, Array.new(8) { |n| "{\"n\":#{n}}" })
@@ -16,7 +16,7 @@ module SelectionContract
     wait_until("8 messages") { committed(app, name) == 8 }
     assert_equal [4, 6], seen
     dropped = lambda do |reason|
-      events(app, "message.dropped").select { |one| one[:reason] == reason }.sum { |one| one[:count] }
+      events(app, "message.dropped").select { |event| event[:reason] == reason }.sum { |event| event[:count] }
     end
     wait_until("the last event") { dropped.call(:where) + dropped.call(:filtered) >= 6 }
     assert_equal [3, 3], [dropped.call(:where), dropped.call(:filtered)]
@@ -24,7 +24,7 @@ module SelectionContract
 
   def test_delayed_messages_wait_and_old_ones_expire
     name = topic
-    delayed = consumer { |one| seen << [one.offset, (Pelton::Clock.wall * 1000).round - one.timestamp_ms] }
+    delayed = consumer { |message| seen << [message.offset, (Pelton::Clock.wall * 1000).round - message.timestamp_ms] }
     app = app do
       topic(name, to: delayed) do
         delay 0.3
@@ -37,7 +37,7 @@ module SelectionContract
     wait_until("both") { committed(app, name) == 2 }
     assert_equal [1], seen.map(&:first)
     assert_operator seen.first.last, :>=, 299
-    assert_equal [:expired], events(app, "message.dropped").map { |one| one[:reason] }
+    assert_equal [:expired], events(app, "message.dropped").map { |event| event[:reason] }
   end
 
   def test_throttled_messages_wait_for_their_turn

@@ -75,7 +75,9 @@ class Signatures
     @typed = []
     @public = {}.compare_by_identity
     PUBLIC.each { |name| add(name == "Pelton" ? Pelton : Pelton.const_get(name)) }
-    ObjectSpace.each_object(Class) { |one| add(one) if one < Pelton::Error && one.name&.start_with?("Pelton::") }
+    ObjectSpace.each_object(Class) do |klass|
+      add(klass) if klass < Pelton::Error && klass.name&.start_with?("Pelton::")
+    end
     @declared = declared
   end
 
@@ -97,7 +99,7 @@ class Signatures
     return if @public.key?(mod)
 
     @public[mod] = true
-    mod.ancestors.drop(1).each { |one| add(one) if ours?(one) }
+    mod.ancestors.drop(1).each { |ancestor| add(ancestor) if ours?(ancestor) }
   end
 
   def ours?(mod) = mod.name.to_s.match?(/\APelton\b/)
@@ -112,15 +114,15 @@ class Signatures
   def named(line, mod)
     line.gsub(/\bdef \S+/, "").scan(/(::)?\b([A-Z]\w*(?:::[A-Z]\w*)*)/).filter_map do |top, name|
       first, *rest = name.split("::")
-      home = top ? Object : nesting(mod).find { |one| one.const_defined?(first, false) }
-      found = rest.inject(home&.const_get(first, false)) { |one, part| one&.const_get(part, false) }
+      home = top ? Object : nesting(mod).find { |outer| outer.const_defined?(first, false) }
+      found = rest.inject(home&.const_get(first, false)) { |within, part| within&.const_get(part, false) }
       found if found.is_a?(Module)
     end
   end
 
   def render(mod, tree, bodies, indent)
     lines = bodies.fetch(mod, []).map { |line| "#{indent}  #{line}\n" }
-    inner = tree.fetch(mod, []).sort_by(&:name).map { |one| render(one, tree, bodies, "#{indent}  ") }
+    inner = tree.fetch(mod, []).sort_by(&:name).map { |nested| render(nested, tree, bodies, "#{indent}  ") }
     parts = [lines.join, *inner].reject(&:empty?)
     "#{indent}#{header(mod)}\n#{parts.join("\n")}#{indent}end\n"
   end
@@ -141,8 +143,9 @@ class Signatures
   def mixins(mod)
     above = mod.is_a?(Class) ? mod.superclass.ancestors : []
     own = mod.included_modules - above
-    own = own.reject { |one| own.any? { |other| other != one && other.include?(one) } } # their includers have them
-    own.map { |one| "include #{one == Enumerable ? "Enumerable[#{element(mod)}]" : "::#{one.name}"}" }.sort
+    # Without those that another one includes.
+    own = own.reject { |mixin| own.any? { |other| other != mixin && other.include?(mixin) } }
+    own.map { |mixin| "include #{mixin == Enumerable ? "Enumerable[#{element(mod)}]" : "::#{mixin.name}"}" }.sort
   end
 
   # Of `() { (Message) -> void } -> self`: Message
@@ -159,7 +162,9 @@ class Signatures
 
   def class_of(value)
     case value
-    when Array then "Array[#{value.map { |one| class_of(one) }.uniq.then { |all| all.one? ? all[0] : "untyped" }}]"
+    when Array
+      classes = value.map { |nested| class_of(nested) }.uniq
+      "Array[#{classes.one? ? classes[0] : "untyped"}]"
     when Hash then "Hash[untyped, untyped]"
     when String, Symbol, Integer, Float, Regexp then value.class.name
     else "untyped"
@@ -230,7 +235,7 @@ class Signatures
     method = mod.instance_method(:initialize) if mod.is_a?(Class)
     file, line = method&.source_location
     types = parameters((type_above(file, line) if file) || return)
-    types[name] || types[method.parameters.index { |_, one| one == name }]
+    types[name] || types[method.parameters.index { |_, parameter| parameter == name }]
   end
 
   # Of "(Integer, ?String?, ?limit: Integer) -> void", by position or name: {0 => "Integer", 1 => "String?", limit: …}
@@ -283,8 +288,9 @@ class Signatures
     return false if name == :initialize # without arguments it has a type anyhow
     return Module.method_defined?(name) unless prefix.empty?
 
-    [*mod.ancestors.drop(1), Object, Kernel, BasicObject].any? do |one|
-      one.private_method_defined?(name, false) || one.method_defined?(name, false) || @declared.dig(one.name, name)
+    [*mod.ancestors.drop(1), Object, Kernel, BasicObject].any? do |ancestor|
+      ancestor.private_method_defined?(name, false) || ancestor.method_defined?(name, false) ||
+        @declared.dig(ancestor.name, name)
     end
   end
 

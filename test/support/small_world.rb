@@ -68,7 +68,7 @@ class SmallWorld
     @skipped = []
     @failures = Hash.new(0)
     @busy = {}
-    @hooks = Hash.new { |all, one| all[one] = [] }.compare_by_identity
+    @hooks = Hash.new { |all, consumer| all[consumer] = [] }.compare_by_identity
     @jobs_run = 0
     # Offsets of copies in the dead letters; and the number of calls of each kind.
     @copies = []
@@ -136,7 +136,9 @@ class SmallWorld
 
   # Everything before this offset must be done.
   def marked(offset)
-    open = @log.take_while { |one| one.offset < offset }.reject { |one| @done[one.offset] || !kept?(one) }
+    open = @log.take_while { |message| message.offset < offset }.reject do |message|
+      @done[message.offset] || !kept?(message)
+    end
     @problems << "mark #{offset} passes #{open.map(&:offset)}" if open.any?
   end
 
@@ -158,7 +160,7 @@ class SmallWorld
   def copied(offset)
     @problems << "#{offset} goes to the dead letters without a failure" unless @failures[offset].positive?
     order = order_of(at(offset))
-    later = @copies.select { |one| one > offset && order && order_of(at(one)) == order }
+    later = @copies.select { |copied| copied > offset && order && order_of(at(copied)) == order }
     # A message that succeeded and was not marked may come again.
     @problems << "copy of #{offset} behind those of #{later}" if later.any? && !@done[offset]
     @copies << offset
@@ -175,8 +177,8 @@ class SmallWorld
     alive(consumer)
     @problems << "#{message.offset} is not for consumers" unless kept?(message)
     @problems << "#{message.offset} is early" if feature?(:delay) && due(message) > @monitor.now
-    before = @log.reverse_each.find do |one|
-      one.offset < message.offset && order && order_of(one) == order && kept?(one)
+    before = @log.reverse_each.find do |earlier|
+      earlier.offset < message.offset && order && order_of(earlier) == order && kept?(earlier)
     end
     return if before.nil? || @done[before.offset]
 
@@ -306,7 +308,7 @@ class SmallWorld
     rest = @log.select { |message| message.offset >= @ownership.position }
     return rest.any? if marks_all?
 
-    rest.any? { |one| kept?(one) && !@done[one.offset] }
+    rest.any? { |message| kept?(message) && !@done[message.offset] }
   end
 
   # One of the events that can happen now.

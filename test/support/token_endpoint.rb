@@ -44,7 +44,7 @@ class TokenEndpoint
   # One connection after the other.
   def serve
     loop do
-      socket = OpenSSL::SSL::SSLSocket.new(@server.accept, @context).tap { |one| one.sync_close = true }
+      socket = OpenSSL::SSL::SSLSocket.new(@server.accept, @context).tap { |tls| tls.sync_close = true }
       socket.accept
       status, body = answer(headers_of(socket))
       @answers << status

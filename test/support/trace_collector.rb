@@ -59,7 +59,7 @@ class TraceCollector
   def close
     Process.kill(:TERM, @output.pid)
     @output.each_line do |line|
-      scopes = JSON.parse(line).fetch("resourceSpans").flat_map { |one| one.fetch("scopeSpans") }
+      scopes = JSON.parse(line).fetch("resourceSpans").flat_map { |resource| resource.fetch("scopeSpans") }
       scopes.each { |scope| @spans.concat(scope.fetch("spans")) }
     end
     @output.close

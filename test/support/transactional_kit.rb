@@ -14,7 +14,7 @@ module TransactionalKit
   end
 
   def teardown
-    [@producer, *@owner.opened.map(&:last)].each { |one| one.close(timeout: 0) }
+    [@producer, *@owner.opened.map(&:last)].each { |producer| producer.close(timeout: 0) }
     super
   end
 

@@ -56,7 +56,7 @@ module WebKit
   end
 
   # The dashboard knows these.
-  def reported(*reports) = reports.each { |one| @web.reports.add(one) }
+  def reported(*reports) = reports.each { |report| @web.reports.add(report) }
 
   def teardown
     @web.close

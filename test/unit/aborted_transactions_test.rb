@@ -9,25 +9,27 @@ class AbortedTransactionsTest < Minitest::Test
   include TransactionalKit
 
   ABORTS = {
-    silent: ->(one) { one.transaction { raise Pelton::AbortTransaction } },
-    silent_after_its_mark: lambda do |one|
-      one.transaction { one.mark_as_consumed(one.messages.first) && raise(Pelton::AbortTransaction) }
+    silent: ->(consumer) { consumer.transaction { raise Pelton::AbortTransaction } },
+    silent_after_its_mark: lambda do |consumer|
+      consumer.transaction { consumer.mark_as_consumed(consumer.messages.first) && raise(Pelton::AbortTransaction) }
     end,
-    rescued_after_its_mark: lambda do |one|
-      one.transaction { one.mark_as_consumed(one.messages.first) && raise(IOError) }
+    rescued_after_its_mark: lambda do |consumer|
+      consumer.transaction { consumer.mark_as_consumed(consumer.messages.first) && raise(IOError) }
     rescue IOError
       nil
     end,
-    in_a_fiber: ->(one) { Fiber.new { one.transaction { raise Pelton::AbortTransaction } }.resume },
-    in_a_thread: ->(one) { Thread.new { one.transaction { raise Pelton::AbortTransaction } }.join }
+    in_a_fiber: ->(consumer) { Fiber.new { consumer.transaction { raise Pelton::AbortTransaction } }.resume },
+    in_a_thread: ->(consumer) { Thread.new { consumer.transaction { raise Pelton::AbortTransaction } }.join }
   }.freeze
   MARKS = {
-    in_a_transaction: ->(one, _) { one.transaction { one.mark_as_consumed(one.messages.last) } },
-    by_another_producer: ->(one, other) { one.transaction(other) { one.mark_as_consumed(one.messages.last) } },
-    outside: ->(one, _) { one.mark_as_consumed(one.messages.last) },
-    outside_and_waiting: ->(one, _) { one.mark_as_consumed!(one.messages.last) },
-    in_a_thread: lambda do |one, _|
-      marking = Thread.new { one.transaction { one.mark_as_consumed(one.messages.last) } }
+    in_a_transaction: ->(consumer, _) { consumer.transaction { consumer.mark_as_consumed(consumer.messages.last) } },
+    by_another_producer: lambda do |consumer, other|
+      consumer.transaction(other) { consumer.mark_as_consumed(consumer.messages.last) }
+    end,
+    outside: ->(consumer, _) { consumer.mark_as_consumed(consumer.messages.last) },
+    outside_and_waiting: ->(consumer, _) { consumer.mark_as_consumed!(consumer.messages.last) },
+    in_a_thread: lambda do |consumer, _|
+      marking = Thread.new { consumer.transaction { consumer.mark_as_consumed(consumer.messages.last) } }
       marking.report_on_exception = false
       marking.join
     end
@@ -37,9 +39,9 @@ class AbortedTransactionsTest < Minitest::Test
     define_method("test_a_mark_#{place}_after_a_#{abort}_abort_lost_messages") do
       other = transactional("other")
       tries = 0
-      consume(0, 1, 2, backoff: 0..0) do |one|
-        aborted.call(one) if (tries += 1) == 1
-        mark.call(one, other)
+      consume(0, 1, 2, backoff: 0..0) do |consumer|
+        aborted.call(consumer) if (tries += 1) == 1
+        mark.call(consumer, other)
       end
       assert_equal [:undone], errors.map(&:reason)
       assert_match(/the mark of offset 2 would pass offset 0: the transaction/, errors.first.message)
@@ -53,10 +55,10 @@ class AbortedTransactionsTest < Minitest::Test
   def test_the_same_mark_again_is_the_work_done_again
     ABORTS.each_value do |abort|
       anew
-      consume(0, 1) do |one|
-        abort.call(one)
-        one.transaction { one.mark_as_consumed(one.messages.first) }
-        one.transaction { one.mark_as_consumed(one.messages.last) }
+      consume(0, 1) do |consumer|
+        abort.call(consumer)
+        consumer.transaction { consumer.mark_as_consumed(consumer.messages.first) }
+        consumer.transaction { consumer.mark_as_consumed(consumer.messages.last) }
       end
       assert_equal [[:assigned, [0, 1]], [1, 2], []], [@log, sent, errors], "calls, offsets sent, errors"
     end
@@ -65,13 +67,13 @@ class AbortedTransactionsTest < Minitest::Test
   # The transaction of message 1 is aborted, and consume goes on with the next message.
   def test_loop_over_messages_does_not_lose_the_one_with_an_aborted_transaction
     aborted = 0
-    consume(0, 1, 2, backoff: 0..0) do |one|
-      one.messages.each do |message|
-        one.transaction do |tx|
+    consume(0, 1, 2, backoff: 0..0) do |consumer|
+      consumer.messages.each do |message|
+        consumer.transaction do |tx|
           tx.produce_async(topic: "out", payload: message.offset.to_s)
           raise Pelton::AbortTransaction if message.offset == 1 && (aborted += 1) == 1
 
-          one.mark_as_consumed(message)
+          consumer.mark_as_consumed(message)
         end
       end
     end
@@ -82,10 +84,10 @@ class AbortedTransactionsTest < Minitest::Test
   def test_mark_does_not_pass_messages_of_another_threads_aborted_transaction
     other = transactional("other")
     tries = 0
-    consume(0, 1, backoff: 0..0) do |one|
-      one.transaction(other) do
-        one.mark_as_consumed(one.messages.last)
-        Thread.new { ABORTS[:silent_after_its_mark].call(one) }.join if (tries += 1) == 1
+    consume(0, 1, backoff: 0..0) do |consumer|
+      consumer.transaction(other) do
+        consumer.mark_as_consumed(consumer.messages.last)
+        Thread.new { ABORTS[:silent_after_its_mark].call(consumer) }.join if (tries += 1) == 1
       end
     end
     assert_equal [[:undone], [:assigned, [0, 1], [0, 1]], [2]], [errors.map(&:reason), @log, sent],
@@ -100,12 +102,13 @@ class AbortedTransactionsTest < Minitest::Test
   def beside(**settings)
     orders = Thread::Queue.new
     done = Thread::Queue.new
-    work_off = lambda do |one|
+    work_off = lambda do |consumer|
       while (order = orders.pop)
-        done << order.call(one)
+        done << order.call(consumer)
       end
     end
-    CoordinatorKit::Consumer.hooks = { assigned: ->(one) { one.background("beside") { work_off.call(one) } } }
+    assigned = ->(consumer) { consumer.background("beside") { work_off.call(consumer) } }
+    CoordinatorKit::Consumer.hooks = { assigned: assigned }
     coordinator(**settings)
     work
     ->(&order) { (orders << order) && done.pop }
@@ -134,8 +137,8 @@ class AbortedTransactionsTest < Minitest::Test
     orders = Thread::Queue.new
     done = Thread::Queue.new
     started = nil
-    consume(0, retries: 0, then: :skip) do |one|
-      started ||= Thread.new { done << ABORTS[:silent].call(one) while orders.pop }
+    consume(0, retries: 0, then: :skip) do |consumer|
+      started ||= Thread.new { done << ABORTS[:silent].call(consumer) while orders.pop }
     end
     script do
       orders << true
@@ -152,7 +155,7 @@ class AbortedTransactionsTest < Minitest::Test
   def test_a_commit_under_way_in_a_background_thread_failed_a_healthy_call
     background = beside(retries: 0, then: :skip)
     message = nil
-    script { |one| message = one.messages.first }
+    script { |consumer| message = consumer.messages.first }
     coordinator.receive(batch(0))
     work
     sending = Thread::Queue.new
@@ -160,7 +163,7 @@ class AbortedTransactionsTest < Minitest::Test
     @ownership.on_send = -> { (sending << true) && go.pop }
     script { nil }
     coordinator.receive(batch(1))
-    caller = Thread.new { background.call { |one| one.transaction { one.mark_as_consumed(message) } } }
+    caller = Thread.new { background.call { |consumer| consumer.transaction { consumer.mark_as_consumed(message) } } }
     sending.pop
     work
     assert_equal [[1, 2], [], []], [marked, named("message.skipped"), errors],
@@ -173,14 +176,14 @@ class AbortedTransactionsTest < Minitest::Test
     background = beside(backoff: 0..0)
     tries = 0
     first = nil
-    script { |one| first ||= one.messages.first }
+    script { |consumer| first ||= consumer.messages.first }
     coordinator.receive(batch(0))
     work
-    script do |one|
+    script do |consumer|
       next unless (tries += 1) == 1
 
-      ABORTS[:silent].call(one)
-      background.call { |consumer| consumer.transaction { consumer.mark_as_consumed(first) } }
+      ABORTS[:silent].call(consumer)
+      background.call { |instance| instance.transaction { instance.mark_as_consumed(first) } }
     end
     coordinator.receive(batch(1))
     work until idle?
@@ -194,16 +197,16 @@ class AbortedTransactionsTest < Minitest::Test
       anew
       background = beside(backoff: 1..1)
       first = nil
-      mark = -> { background.call { |one| one.transaction { one.mark_as_consumed(first) } } }
-      script do |one|
-        first ||= one.messages.first
+      mark = -> { background.call { |consumer| consumer.transaction { consumer.mark_as_consumed(first) } } }
+      script do |consumer|
+        first ||= consumer.messages.first
         mark.call if moment == :before_the_transaction
-        one.messages.each do |message|
-          one.transaction do |tx|
+        consumer.messages.each do |message|
+          consumer.transaction do |tx|
             tx.produce_async(topic: "out", payload: message.offset.to_s)
             raise Pelton::AbortTransaction if message.offset.zero?
 
-            one.mark_as_consumed(message)
+            consumer.mark_as_consumed(message)
           end
         end
       end
@@ -218,9 +221,9 @@ class AbortedTransactionsTest < Minitest::Test
   end
 
   def test_an_older_mark_took_the_committed_offset_back
-    consume(0, 1, 2) do |one|
-      one.transaction { one.mark_as_consumed(one.messages.last) }
-      one.transaction { one.mark_as_consumed(one.messages.first) }
+    consume(0, 1, 2) do |consumer|
+      consumer.transaction { consumer.mark_as_consumed(consumer.messages.last) }
+      consumer.transaction { consumer.mark_as_consumed(consumer.messages.first) }
     end
     assert_equal [3, 3], sent
   end

@@ -30,7 +30,7 @@ class AdminGroupsTest < Minitest::Test
     assert_equal({ "billing" => :empty, "new" => :stable }, @admin.groups)
     all = @admin.describe_groups
     assert_equal({ "billing" => %i[empty classic], "new" => %i[stable consumer] },
-                 all.transform_values { |one| [one.state, one.type] })
+                 all.transform_values { |group| [group.state, group.type] })
     assert_equal [["orders", 0], ["orders", 1]], all.fetch("new").members.first.partitions
     assert_equal [:describe_groups, ["new"]], (@admin.group("new") && asked)
     assert_equal %w[new billing], @admin.describe_groups("new", "billing", "new").keys
@@ -146,7 +146,7 @@ class AdminGroupsTest < Minitest::Test
     assert_equal "group billing has live members; stop them first", error_of { @admin.delete_group("billing") }.reason
   end
 
-  def changes(...) = @admin.reset_group_offsets(...).transform_values { |one| one.to_a.compact }
+  def changes(...) = @admin.reset_group_offsets(...).transform_values { |change| change.to_a.compact }
 
   def test_reset_of_all_topics_with_commits
     plan = changes("billing", to: :beginning, dry_run: true)

@@ -123,7 +123,7 @@ class AheadTest < Minitest::Test
   end
 
   def start(native, ahead, jobs: ahead.jobs, on_failure: ->(*) {})
-    config = Pelton::Config.new.tap { |one| one.group_id = "g" }
+    config = Pelton::Config.new.tap { |settings| settings.group_id = "g" }
     routing = Pelton::Routing.new
     routing.draw { topic "orders", to: Orders }
     bus = Pelton::Notifications.new

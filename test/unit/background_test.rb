@@ -36,15 +36,15 @@ class BackgroundTest < Minitest::Test
 
   def test_a_background_thread_lives_until_its_owner_ends
     log = Thread::Queue.new
-    one = scope.start("flush") do |stop|
+    background = scope.start("flush") do |stop|
       log << Thread.current.name
       log << stop.wait
     end
     assert_equal "pelton.background[flush orders/0]", log.pop
-    assert_predicate one, :alive?
-    assert_match(/\A#{__FILE__}:\d+\z/, one.started_at)
+    assert_predicate background, :alive?
+    assert_match(/\A#{__FILE__}:\d+\z/, background.started_at)
     scope.close { log << :hook }
-    refute_predicate one, :alive?
+    refute_predicate background, :alive?
     assert_equal [true, :hook], Array.new(2) { log.pop }.sort_by(&:to_s).reverse
     assert_empty scope.leaked_threads
     assert_raises(Pelton::ClosedError) { scope.start("late") { nil } }
@@ -52,10 +52,10 @@ class BackgroundTest < Minitest::Test
   end
 
   def test_background_thread_of_one_name_runs_once
-    one = scope.start("flush", &:wait)
+    background = scope.start("flush", &:wait)
     error = assert_raises(Pelton::ConfigError) { scope.start("flush", &:wait) }
     assert_match(/"flush": a background thread of this name is already running/, error.message)
-    assert one.stop(10)
+    assert background.stop(10)
     scope.start("flush", &:wait)
     scope.close
   end
@@ -80,48 +80,48 @@ class BackgroundTest < Minitest::Test
 
   def test_background_thread_with_restart_is_restarted_when_it_dies
     runs = 0
-    one = scope.start("flush", restart: true) do |stop|
+    background = scope.start("flush", restart: true) do |stop|
       raise "first" if (runs += 1) == 1
 
       stop.wait
     end
     assert_equal "first", @told.pop[:error].message
     eventually { runs == 2 }
-    assert one.stop(10)
+    assert background.stop(10)
     assert_equal 2, runs
   end
 
   def test_killed_background_thread_is_restarted
     runs = 0
-    one = scope.start("flush", restart: true) do |stop|
+    background = scope.start("flush", restart: true) do |stop|
       Thread.exit if (runs += 1) == 1
 
       stop.wait
     end
     assert_kind_of Pelton::WorkerKilled, @told.pop[:error]
     eventually { runs == 2 }
-    assert_predicate one, :alive?
-    assert one.stop(10)
+    assert_predicate background, :alive?
+    assert background.stop(10)
     assert_equal 2, runs
   end
 
   def test_background_thread_killed_after_its_stop_is_not_restarted
     runs = 0
-    one = scope.start("flush", restart: true) do |stop|
+    background = scope.start("flush", restart: true) do |stop|
       runs += 1
       stop.wait
       Thread.exit
     end
     eventually { runs == 1 }
-    assert one.stop(10)
+    assert background.stop(10)
     assert_kind_of Pelton::WorkerKilled, @told.pop[:error]
     assert_equal 1, runs
   end
 
   def test_a_stop_ends_the_wait_for_the_next_start
-    one = scope.start("flush", restart: true) { raise "always" }
+    background = scope.start("flush", restart: true) { raise "always" }
     @told.pop
-    assert one.stop(10), "it does not wait for the back-off"
+    assert background.stop(10), "it does not wait for the back-off"
   end
 
   # --- what outlives its owner ---
@@ -129,7 +129,7 @@ class BackgroundTest < Minitest::Test
   def test_background_thread_that_does_not_end_is_named
     gate = Thread::Queue.new
     line = __LINE__ + 1
-    one = scope(timeout: 0.01).start("flush") { gate.pop }
+    background = scope(timeout: 0.01).start("flush") { gate.pop }
     eventually { gate.num_waiting == 1 }
     scope.close
     monitor = Pelton::ResourceMonitor.new(@bus, 30) { {} }
@@ -142,7 +142,7 @@ class BackgroundTest < Minitest::Test
     assert_equal 1, monitor.leaked
     assert_empty scope.leaked_threads, "told once"
     gate.close
-    one.thread.join
+    background.thread.join
     assert_equal 0, monitor.leaked
   end
 
@@ -217,11 +217,11 @@ class BackgroundTest < Minitest::Test
   def leave(owners, per_owner: 1, file: "#{Gem.path.first}/gems/pool-1.0/lib/pool.rb", line: 7, at_once: false)
     scopes = []
     owners.times do
-      scopes << (one = Pelton::Background::Scope.new("orders/0", @facts, bus: @bus, timeout: 0))
-      per_owner.times { @left << one.inside { eval("Thread.new { @gate.pop }", binding, file, line) } } # rubocop:disable Style/EvalWithLocation
+      scopes << (scope = Pelton::Background::Scope.new("orders/0", @facts, bus: @bus, timeout: 0))
+      per_owner.times { @left << scope.inside { eval("Thread.new { @gate.pop }", binding, file, line) } } # rubocop:disable Style/EvalWithLocation
       @monitor.report_leaked(scopes.shift.leaked_threads) unless at_once
     end
-    scopes.each { |one| @monitor.report_leaked(one.leaked_threads) }
+    scopes.each { |scope| @monitor.report_leaked(scope.leaked_threads) }
     @monitor.close
   end
 
@@ -323,8 +323,8 @@ class ConsumersBackgroundTest < Minitest::Test
   def test_asked_before_the_hook_and_awaited_after_it
     jobs = Thread::Queue.new
     order = Thread::Queue.new
-    Consumer.hooks[:assigned] = lambda do |one|
-      one.background("drain") do |stop|
+    Consumer.hooks[:assigned] = lambda do |consumer|
+      consumer.background("drain") do |stop|
         stop.wait
         order << :asked
         order << jobs.pop # what only the hook gives it
@@ -345,7 +345,7 @@ class ConsumersBackgroundTest < Minitest::Test
 
   def test_no_end_without_its_threads
     gate = Thread::Queue.new
-    Consumer.hooks[:assigned] = ->(one) { one.background("drain") { gate.pop } }
+    Consumer.hooks[:assigned] = ->(consumer) { consumer.background("drain") { gate.pop } }
     coordinator
     work
     coordinator.end(:shutdown)
@@ -359,7 +359,7 @@ class ConsumersBackgroundTest < Minitest::Test
 
   def test_a_hook_that_raises_waits_all_the_same
     thread = nil
-    Consumer.hooks[:assigned] = ->(one) { thread = one.background("drain", &:wait).thread }
+    Consumer.hooks[:assigned] = ->(consumer) { thread = consumer.background("drain", &:wait).thread }
     Consumer.hooks[:shutdown] = ->(_) { raise "hook" }
     coordinator
     work
@@ -371,9 +371,9 @@ class ConsumersBackgroundTest < Minitest::Test
 
   def test_afterwards_nothing_refers_to_a_consumer_that_had_one
     trace = nil
-    Consumer.hooks[:assigned] = lambda do |one|
-      trace = ServerKit::Trace.new(one)
-      one.background("drain", &:wait)
+    Consumer.hooks[:assigned] = lambda do |consumer|
+      trace = ServerKit::Trace.new(consumer)
+      consumer.background("drain", &:wait)
     end
     coordinator
     2.times do |round|

@@ -34,10 +34,11 @@ class BrokerKitTest < Minitest::Test
 
   # A cluster has one controller: only this node listens for others.
   def test_a_broker_without_the_role_of_a_controller_does_not_listen_as_one
-    both, one = [{}, { "process.roles" => "broker", "node.id" => "2" }].map do |settings|
+    both, broker = [{}, { "process.roles" => "broker", "node.id" => "2" }].map do |settings|
       BrokerKit.properties(9092, 9093, "/data", settings)[/^listeners=(.*)$/, 1]
     end
-    assert_equal ["PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093", "PLAINTEXT://127.0.0.1:9092"], [both, one]
+    assert_equal ["PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093", "PLAINTEXT://127.0.0.1:9092"],
+                 [both, broker]
   end
 
   def with(heap)

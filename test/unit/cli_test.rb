@@ -87,7 +87,7 @@ class CliTest < Minitest::Test
   end
 
   def test_why_a_server_cannot_start_is_one_line_in_the_format_of_its_log
-    file = Tempfile.new(["away", ".rb"]).tap { |one| one.write('raise "no database:\n\xFF \"orders\""') && one.close }
+    file = Tempfile.new(["away", ".rb"]).tap { |io| io.write('raise "no database:\n\xFF \"orders\""') && io.close }
     [[], %w[--processes 2]].each do |processes|
       assert_equal 1, run_cli("server", *processes, "-r", file.path, "--log-format", "json")
     end
@@ -104,7 +104,7 @@ class CliTest < Minitest::Test
   def test_a_number_of_workers_came_too_late_where_a_file_freezes_the_configuration
     route
     $app = @app # rubocop:disable Style/GlobalVars -- for the file
-    file = Tempfile.new(["pool", ".rb"]).tap { |one| one.write(<<~RUBY) && one.close }
+    file = Tempfile.new(["pool", ".rb"]).tap { |io| io.write(<<~RUBY) && io.close }
       $app.config.concurrency = 3
       POOL = $app.producer_pool(size: 5, kafka: { "transactional.id" => "billing" })
     RUBY
@@ -159,7 +159,7 @@ class CliTest < Minitest::Test
     Consumer.script = ->(_) { Process.kill("TERM", Process.pid) }
     $seen = [] # rubocop:disable Style/GlobalVars -- for the file
     before = Signal.trap("TERM", "DEFAULT")
-    file = Tempfile.new(["trap", ".rb"]).tap { |one| one.write(text) && one.close }
+    file = Tempfile.new(["trap", ".rb"]).tap { |io| io.write(text) && io.close }
     assert_equal 0, run_cli("server", "-r", file.path)
     assert_includes @out.string, "stopping (SIGTERM)"
     assert_includes @out.string, "nothing left undone"

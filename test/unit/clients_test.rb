@@ -179,14 +179,14 @@ class ClientsTest < Minitest::Test
 
   def test_options_cannot_change_after_the_producer_is_made
     own = { "acks" => "1" }
-    one = Pelton::Producer.new(@config, native: @module, kafka: own)
+    producer = Pelton::Producer.new(@config, native: @module, kafka: own)
     own["acks"] = "all"
-    one.produce_async(topic: "a", payload: "x")
+    producer.produce_async(topic: "a", payload: "x")
     assert_equal "1", @native.producers.last.config["acks"]
     assert_raises(Pelton::ConfigError) { @config.kafka = {} }
     assert_raises(Pelton::ConfigError) { @config.set(:max_messages, 7) }
   ensure
-    one&.close
+    producer&.close
   end
 
   def test_disconnects_are_published
@@ -196,7 +196,8 @@ class ClientsTest < Minitest::Test
     @native.events << [:disconnected, producer.name, true] << [:reconnected, producer.name]
     events = Array.new(2) { seen.pop }
     assert_equal [["producer.disconnected", { client: producer.name, idle: true }],
-                  ["producer.reconnected", { client: producer.name }]], (events.map { |one| [one.name, one.payload] })
+                  ["producer.reconnected", { client: producer.name }]],
+                 (events.map { |event| [event.name, event.payload] })
   end
 
   # --- subscription ---
@@ -264,7 +265,7 @@ class ClientsTest < Minitest::Test
     threads = -> { Pelton::Threads.list.map(&:name).count("pelton.events") }
     other = Pelton::Producer.new(@config, bus: @bus, native: @module)
     assert_equal 0, threads.call
-    [producer, other].each { |one| one.produce_async(topic: "a", payload: "x") }
+    [producer, other].each { |client| client.produce_async(topic: "a", payload: "x") }
     assert_equal 1, threads.call
     other.close
     assert_equal 1, threads.call
@@ -297,7 +298,7 @@ class ClientsTest < Minitest::Test
     producer.produce_async(topic: "a", payload: "x")
     subscription = Pelton::Subscription.new(@config, group_id: "g", bus: @bus, native: @module)
     assert_equal %w[5000 5000],
-                 [fake, @native.subscriptions.first].map { |one| one.config["statistics.interval.ms"] }
+                 [fake, @native.subscriptions.first].map { |client| client.config["statistics.interval.ms"] }
     @bus.subscribe("statistics.emitted") { nil }
   ensure
     subscription&.close(1)

@@ -169,7 +169,7 @@ class ClosingTest < Minitest::Test
   end
 
   def test_messages_that_a_filter_dropped_counted_as_repeated
-    partition("abcb", bad: [0], backoff: 60..60, filters: [->(one) { one.offset != 2 }])
+    partition("abcb", bad: [0], backoff: 60..60, filters: [->(message) { message.offset != 2 }])
     step(0)
     step(1, 2)
     end_in(20)
@@ -179,7 +179,7 @@ class ClosingTest < Minitest::Test
   end
 
   def test_an_end_behind_which_a_filter_dropped_all_repeats_nothing
-    partition("abb", bad: [0], backoff: 60..60, filters: [->(one) { one.offset.zero? }])
+    partition("abb", bad: [0], backoff: 60..60, filters: [->(message) { message.offset.zero? }])
     step(0)
     end_in(20)
     run_out
@@ -190,9 +190,9 @@ class ClosingTest < Minitest::Test
   def test_a_message_that_a_filter_dropped_after_the_end_began_did_not_count_as_repeated
     consumer = Class.new(Single)
     consumer.log = @log
-    partition("abb", bad: [0], backoff: 60..60, consumer: consumer, filters: [lambda { |one|
-      end_in(20) if one.offset == 1
-      one.offset != 2
+    partition("abb", bad: [0], backoff: 60..60, consumer: consumer, filters: [lambda { |message|
+      end_in(20) if message.offset == 1
+      message.offset != 2
     }])
     run_out
     assert_operator coordinator.take_repeats.to_h.fetch(:count, 0), :<=, 1, "1 at most was processed"

@@ -21,27 +21,27 @@ class CommandOutputTest < Minitest::Test
   end
 
   def test_table_is_aligned
-    assert_equal <<~TEXT, output { |one| one.table(ROWS) }
+    assert_equal <<~TEXT, output { |out| out.table(ROWS) }
       TOPIC   PARTITIONS  AT
       orders          12  -
       b                3  1970-01-01T00:00:00.000Z
     TEXT
-    assert_equal "NAME\norders\nb\n", output { |one| one.table(ROWS, columns: { topic: "NAME" }) }
-    assert_equal "no topics\n", output { |one| one.table([], empty: "no topics") }
+    assert_equal "NAME\norders\nb\n", output { |out| out.table(ROWS, columns: { topic: "NAME" }) }
+    assert_equal "no topics\n", output { |out| out.table([], empty: "no topics") }
   end
 
   def test_json_instead_of_text
     assert_equal [{ "topic" => "orders", "partitions" => 12 }],
-                 JSON.parse(output(json: true) { |one| one.table([{ topic: "orders", partitions: 12 }]) })
-    assert_equal [], JSON.parse(output(json: true) { |one| one.table([], empty: "no topics") })
-    assert_equal({ "a" => { "b" => 1 } }, JSON.parse(output(json: true) { |one| one.record({ "a" => { "b" => 1 } }) }))
-    assert_equal %({"a":1}\n), output(json: true) { |one| one.puts("text") || one.line({ a: 1 }) { "text" } }
-    assert_equal "text\n", output { |one| one.line({ a: 1 }) { "text" } }
+                 JSON.parse(output(json: true) { |out| out.table([{ topic: "orders", partitions: 12 }]) })
+    assert_equal [], JSON.parse(output(json: true) { |out| out.table([], empty: "no topics") })
+    assert_equal({ "a" => { "b" => 1 } }, JSON.parse(output(json: true) { |out| out.record({ "a" => { "b" => 1 } }) }))
+    assert_equal %({"a":1}\n), output(json: true) { |out| out.puts("text") || out.line({ a: 1 }) { "text" } }
+    assert_equal "text\n", output { |out| out.line({ a: 1 }) { "text" } }
   end
 
   def test_record_indents_nested_facts
     facts = { "ruby" => { "version" => "4.0", "yjit" => true }, "empty" => [], "list" => [1, 2] }
-    assert_equal <<~TEXT, output { |one| one.record(facts) }
+    assert_equal <<~TEXT, output { |out| out.record(facts) }
       ruby
         version            4.0
         yjit               yes
@@ -51,7 +51,7 @@ class CommandOutputTest < Minitest::Test
   end
 
   def test_color_only_on_a_terminal_without_no_color
-    paint = ->(one) { one.puts(one.paint("late", :red)) }
+    paint = ->(out) { out.puts(out.paint("late", :red)) }
     assert_equal "\e[31mlate\e[0m\n", output(TerminalIO.new, &paint)
     assert_equal "late\n", output(&paint)
     assert_equal "late\n", output(TerminalIO.new, env: { "NO_COLOR" => "1" }, &paint)
@@ -61,18 +61,18 @@ class CommandOutputTest < Minitest::Test
   end
 
   def test_colored_cells_are_aligned_by_what_is_seen
-    text = output(TerminalIO.new) do |one|
-      one.table([{ state: one.paint("ok", :green), n: 1 }, { state: "failed", n: 2 }])
+    text = output(TerminalIO.new) do |out|
+      out.table([{ state: out.paint("ok", :green), n: 1 }, { state: "failed", n: 2 }])
     end
     assert_equal ["STATE   N", "ok      1", "failed  2"], text.gsub(/\e\[\d+m/, "").lines(chomp: true)
     assert_includes text, "\e[32mok\e[0m      1"
   end
 
   def test_control_characters_from_kafka_are_escaped
-    text = output(TerminalIO.new) { |one| one.table([{ group: "a\e[2Jb", other: one.paint("x\e[2J", :red) }]) }
+    text = output(TerminalIO.new) { |out| out.table([{ group: "a\e[2Jb", other: out.paint("x\e[2J", :red) }]) }
     refute_includes text, "\e[2J"
     assert_includes text, 'a\e[2Jb'
-    assert_includes output { |one| one.record({ "a" => "b\e[2J" }) }, 'b\e[2J'
+    assert_includes output { |out| out.record({ "a" => "b\e[2J" }) }, 'b\e[2J'
   end
 
   # --- progress ---

@@ -22,7 +22,7 @@ class ConsumerMethodsTest < Minitest::Test
 
   def fault(consumer, &words)
     routing = Pelton::Routing.new.draw { topic("orders", to: consumer, &words) }
-    config = Pelton::Config.new.tap { |one| one.group_id = "g" }
+    config = Pelton::Config.new.tap { |settings| settings.group_id = "g" }
     assert_raises(Pelton::ConfigError) { routing.groups(config) }.message
   end
 
@@ -57,7 +57,7 @@ class ConsumerMethodsTest < Minitest::Test
     ["def consume(*); end", "def process(message, count = 1, to: nil); end", "def consume; end; def around(*) = yield",
      "def process(...); end", "def consume(hurry: false); end"].each do |code|
       routing = Pelton::Routing.new.draw { topic("orders", to: Class.new(Pelton::Consumer) { class_eval(code) }) }
-      assert_equal 1, routing.groups(Pelton::Config.new.tap { |one| one.group_id = "g" }).size, code
+      assert_equal 1, routing.groups(Pelton::Config.new.tap { |settings| settings.group_id = "g" }).size, code
     end
   end
 
@@ -91,7 +91,7 @@ class ConsumerMethodsTest < Minitest::Test
      "def revoke(license); end", "def assign(order); end", "def shutdown_at; end", "def processed; end",
      "def consumed; end", "def perform; end", "def total(order); end", "def teardown=(value); end",
      "private def on_revoked; end", "def on_revoked; end; def revoked = on_revoked",
-     "def wrap(text) = text; def lines = messages.map { |one| wrap(one) }",
+     "def wrap(text) = text; def lines = messages.map { |message| wrap(message) }",
      "def teardown; end; def done = send(:teardown)",
      "def before_consume; end; private def begin_all = [1].each { before_consume }"]
       .each { |code| assert_empty unused(made("def consume; end; #{code}")), code }
@@ -123,7 +123,7 @@ class ConsumerMethodsTest < Minitest::Test
     assert_equal [2, "ConsumerMethodsTest::Named#on_revoked is never called: rename it to revoked, or make it private"],
                  Pelton::EventText.of(told)
     assert app.stop
-    assert_empty(Array.new(@events.size) { @events.pop }.select { |one| one.name == "consumer.method_unused" })
+    assert_empty(Array.new(@events.size) { @events.pop }.select { |event| event.name == "consumer.method_unused" })
   ensure
     self.class.send(:remove_const, :Named)
   end
@@ -131,7 +131,7 @@ class ConsumerMethodsTest < Minitest::Test
   def test_default_log_has_the_warning
     bus = Pelton::Notifications.new
     log = StringIO.new
-    config = Pelton::Config.new.tap { |one| one.logger = Logger.new(log) }
+    config = Pelton::Config.new.tap { |settings| settings.logger = Logger.new(log) }
     Pelton::FailureLog.new(config, bus)
     bus.publish("consumer.method_unused", consumer: Orders, method: :eofed, reason: "rename it to reached_end")
     assert_includes log.string, "Orders#eofed is never called: rename it to reached_end, or make it private"

@@ -93,7 +93,7 @@ class ControlTest < Minitest::Test
   def consumer
     @consumer ||= begin
       found = nil
-      script { |one| found = one }
+      script { |consumer| found = consumer }
       coordinator.receive(batch(0))
       2.times { work }
       script { nil }
@@ -132,10 +132,10 @@ class ControlTest < Minitest::Test
   def test_unmarked_messages_at_a_pause_come_again_without_counting_as_a_retry
     coordinator.receive(batch(0, 1, 2))
     attempts = []
-    script do |one|
-      attempts << one.attempt
-      one.mark_as_consumed(one.messages.first)
-      one.pause(30) if one.messages.size == 3
+    script do |consumer|
+      attempts << consumer.attempt
+      consumer.mark_as_consumed(consumer.messages.first)
+      consumer.pause(30) if consumer.messages.size == 3
     end
     2.times { work }
     assert_equal [[1, 7]], @ownership.marks
@@ -151,7 +151,7 @@ class ControlTest < Minitest::Test
   def test_a_pause_from_another_thread_leaves_the_running_batch_alone
     coordinator.receive(batch(0, 1))
     coordinator.receive(batch(2))
-    script { |one| Pelton::Threads.start("test") { one.pause }.join }
+    script { |consumer| Pelton::Threads.start("test") { consumer.pause }.join }
     2.times { work }
     assert_equal [[2, 7]], @ownership.marks
     assert_predicate self, :idle?
@@ -159,9 +159,9 @@ class ControlTest < Minitest::Test
 
   def test_a_pause_survives_errors
     coordinator(backoff: 0..0).receive(batch(0))
-    script do |one|
-      one.pause(30) unless one.retrying?
-      raise "failed" unless one.retrying?
+    script do |consumer|
+      consumer.pause(30) unless consumer.retrying?
+      raise "failed" unless consumer.retrying?
     end
     2.times { work }
     assert_predicate self, :idle?
@@ -174,10 +174,10 @@ class ControlTest < Minitest::Test
   # A pause ends when the partition is revoked, so the partition is not paused when it is assigned again.
   def test_a_pause_ends_with_the_partition
     consumer.pause
-    coordinator.receive(one = batch(1))
+    coordinator.receive(received = batch(1))
     coordinator.end(:revoked)
     work
-    assert_equal [[:revoked], 1], [@log, one.releases]
+    assert_equal [[:revoked], 1], [@log, received.releases]
     refute consumer.pause(1)
     consumer.resume
     assert_predicate self, :idle?
@@ -229,8 +229,8 @@ class ControlTest < Minitest::Test
   def test_ticks_in_a_pause_and_errors_in_one
     coordinator(tick_every: 5)
     work
-    Consumer.hooks[:tick] = lambda do |one|
-      one.pause
+    Consumer.hooks[:tick] = lambda do |consumer|
+      consumer.pause
       raise "failed"
     end
     coordinator.wake_up(Pelton::Clock.now + 6)
@@ -256,7 +256,7 @@ class ControlTest < Minitest::Test
   # 4844).
   def test_end_of_partition_is_reported_after_its_messages_and_marks_nothing
     coordinator.receive(batch(0, 1))
-    script { |one| raise "failed" unless one.retrying? }
+    script { |consumer| raise "failed" unless consumer.retrying? }
     at_end
     2.times { work }
     assert_predicate self, :idle?

@@ -118,7 +118,7 @@ class CoordinatorEndTest < Minitest::Test
       script { |consumer| first, last = consumer.messages.to_a }
       work
       consumer = nil
-      Consumer.hooks[reason] = ->(one) { (consumer = one).mark_as_consumed(first) }
+      Consumer.hooks[reason] = ->(instance) { (consumer = instance).mark_as_consumed(first) }
       coordinator.end(reason)
       work
       refute consumer.mark_as_consumed(last), "the partition may be another's"
@@ -129,12 +129,12 @@ class CoordinatorEndTest < Minitest::Test
   end
 
   def test_queued_jobs_of_a_revoked_partition_are_removed
-    coordinator.receive(one = batch(0))
+    coordinator.receive(received = batch(0))
     work
     coordinator.end(:revoked)
     work
     assert_equal %i[assigned revoked], @log
-    assert_equal 1, one.releases
+    assert_equal 1, received.releases
   end
 
   def test_a_consumer_that_was_not_born_has_no_end
@@ -159,7 +159,7 @@ class CoordinatorEndTest < Minitest::Test
   end
 
   def test_the_end_during_a_back_off
-    coordinator.receive(one = batch(0))
+    coordinator.receive(received = batch(0))
     work
     script { raise "failed" }
     work
@@ -168,7 +168,7 @@ class CoordinatorEndTest < Minitest::Test
     wake
     assert_predicate self, :idle?
     assert_equal [:assigned, [0], :revoked], @log
-    assert_equal 1, one.releases
+    assert_equal 1, received.releases
   end
 
   class Plain < Pelton::Consumer
@@ -275,13 +275,13 @@ class CoordinatorEndTest < Minitest::Test
 
   def test_the_end_while_assigned_runs
     Consumer.hooks[:assigned] = ->(_) { coordinator.end(:revoked) }
-    coordinator.receive(one = batch(0))
+    coordinator.receive(received = batch(0))
     work
     assert_equal [:revoked], coordinator.due
     work
     assert_equal %i[assigned revoked], @log
     assert_empty coordinator.due
-    assert_equal 1, one.releases
+    assert_equal 1, received.releases
   end
 
   # A constructor, `assigned`, consume and the end itself: each killed in the middle.
@@ -310,7 +310,7 @@ class CoordinatorEndTest < Minitest::Test
     traces = %i[revoked shutdown].map do |reason|
       @coordinator = nil
       trace = nil
-      Consumer.hooks[:assigned] = ->(one) { trace = ServerKit::Trace.new(one) }
+      Consumer.hooks[:assigned] = ->(consumer) { trace = ServerKit::Trace.new(consumer) }
       coordinator.receive(batch(0))
       work_on_threads
       assert_predicate trace, :alive?
@@ -337,9 +337,11 @@ class CoordinatorEndTest < Minitest::Test
 
   def test_messages_are_there_during_consume_only
     seen = []
-    Consumer.hooks[:revoked] = ->(one) { seen << one.messages.size << one.topic << one.partition << one.producer }
+    Consumer.hooks[:revoked] = lambda do |instance|
+      seen << instance.messages.size << instance.topic << instance.partition << instance.producer
+    end
     consumer = nil
-    script { |one| consumer = one }
+    script { |instance| consumer = instance }
     coordinator.receive(batch(0, 1))
     2.times { work }
     assert_empty consumer.messages
@@ -384,10 +386,10 @@ class CoordinatorEndTest < Minitest::Test
     flow = Pelton::Consuming::Flow.new([step, Pelton::Consuming::Steps::Mark.for(topic, @bus)])
     @coordinator = Pelton::Consuming::Coordinator.new(topic, 0, group: "g", flow: flow, subscription: @ownership,
                                                                 jobs: @jobs, bus: @bus, owner: @owner).start
-    coordinator.receive(one = batch(0))
+    coordinator.receive(received = batch(0))
     2.times { work }
     assert_equal [:assigned], @log
-    assert_equal 0, one.releases
+    assert_equal 0, received.releases
     assert_includes named("error.occurred").map { |event| event[:error].message }, "bug"
     broken = false
     wake

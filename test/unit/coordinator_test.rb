@@ -157,15 +157,15 @@ class CoordinatorTest < Minitest::Test
     coordinator.receive(batch(0, 1, 2))
     work
     consumer = messages = nil
-    script do |one|
-      consumer = one
-      messages = one.messages.to_a
+    script do |instance|
+      consumer = instance
+      messages = instance.messages.to_a
       raise "failed"
     end
     work
     assert consumer.mark_as_consumed(messages[1])
     attempts = []
-    script { |one| attempts << one.attempt }
+    script { |instance| attempts << instance.attempt }
     wake
     work
     assert_equal [:assigned, [0, 1, 2], [2]], @log
@@ -178,9 +178,9 @@ class CoordinatorTest < Minitest::Test
     coordinator.receive(batch(2))
     work
     marking = nil
-    script do |one|
-      last = one.messages.to_a.last
-      marking = -> { one.mark_as_consumed(last) }
+    script do |consumer|
+      last = consumer.messages.to_a.last
+      marking = -> { consumer.mark_as_consumed(last) }
       raise "failed"
     end
     work
@@ -196,9 +196,9 @@ class CoordinatorTest < Minitest::Test
     coordinator(retries: 0, then: :skip).receive(batch(0))
     coordinator.receive(batch(1))
     work
-    script do |one|
-      message = one.messages.first
-      @bus.subscribe("message.skipped") { one.mark_as_consumed(message) }
+    script do |consumer|
+      message = consumer.messages.first
+      @bus.subscribe("message.skipped") { consumer.mark_as_consumed(message) }
       raise "failed"
     end
     work
@@ -274,7 +274,7 @@ class CoordinatorTest < Minitest::Test
   def test_exit_and_lack_of_memory_stop_the_process_gracefully
     [SystemExit.new(3), Interrupt.new("x"), NoMemoryError.new].each do |error|
       @coordinator = nil
-      coordinator.receive(one = batch(0))
+      coordinator.receive(received = batch(0))
       work
       script { raise error }
       work
@@ -284,7 +284,7 @@ class CoordinatorTest < Minitest::Test
       coordinator.end(:shutdown)
       work
       assert_equal :shutdown, @log.last
-      assert_equal 1, one.releases
+      assert_equal 1, received.releases
     end
     assert_empty @ownership.marks
   end

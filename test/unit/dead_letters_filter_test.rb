@@ -21,14 +21,14 @@ class DeadLettersFilterTest < Minitest::Test
   def match?(letter = self.letter, **filters) = Pelton::DeadLetters::Filter.new(filters).match?(letter)
 
   def test_each_filter_alone
-    one = letter(key: "k")
+    letter = letter(key: "k")
     { id: %w[f1 0/7], topic: ["orders"], group: ["billing"], error: ["IOError"], key: ["k"],
       since: [TIME, TIME - 1], until: [TIME + 0.001], status: %i[open all] }.each do |name, values|
-      values.each { |value| assert match?(one, name => value), "#{name} #{value}" }
+      values.each { |value| assert match?(letter, name => value), "#{name} #{value}" }
     end
     { id: %w[f 0/70 1/7], topic: ["dead"], group: ["bill"], error: ["Error"], key: ["K"], since: [TIME + 0.001],
       until: [TIME, TIME - 1], status: %i[redriven deleted] }.each do |name, values|
-      values.each { |value| refute match?(one, name => value), "#{name} #{value}" }
+      values.each { |value| refute match?(letter, name => value), "#{name} #{value}" }
     end
   end
 

@@ -62,8 +62,9 @@ class DeadLettersRedriveTest < Minitest::Test
   def test_partition_that_is_gone_or_another_topic_leaves_the_choice_to_the_key
     counts = COUNTS.merge("orders" => 2)
     work = DeadLetters::Redrive.new { |topic| counts[topic] }
-    assert_equal [nil, 1], [work.message(letter(7, key: "k")), work.message(letter(7))].map { |one| one[:partition] }
-    assert_equal [nil, 1], [letter(7, key: "k"), letter(7)].map { |one| sent(one, to: "small")[:partition] }
+    assert_equal [nil, 1],
+                 [work.message(letter(7, key: "k")), work.message(letter(7))].map { |message| message[:partition] }
+    assert_equal [nil, 1], [letter(7, key: "k"), letter(7)].map { |letter| sent(letter, to: "small")[:partition] }
     assert_nil sent(letter(7, key: "k"), to: "wide")[:partition], "it has a partition 3, but for other keys"
     assert_equal 3, sent(letter(7, key: "k"), to: "orders")[:partition]
     foreign = letter(5, { "a" => "1" }, key: "k")
@@ -87,8 +88,8 @@ class DeadLettersRedriveTest < Minitest::Test
         "its group is unknown: a retry topic needs one",
       [letter, { retry_topic: 11 }] => "the topic orders.retry.11 does not exist",
       [letter(7, FAILED.merge("pelton.topic" => "gone")), {}] => "the topic gone does not exist",
-      [letter, { to: "dead" }] => "it would come back to the dead letters" }.each do |(one, options), problem|
-      assert_equal problem, redrive(**options).problem(one)
+      [letter, { to: "dead" }] => "it would come back to the dead letters" }.each do |(letter, options), problem|
+      assert_equal problem, redrive(**options).problem(letter)
     end
   end
 
@@ -101,12 +102,12 @@ class DeadLettersRedriveTest < Minitest::Test
   # --- the log ----------------------------------------------------------------------------------------------------
 
   def test_record_counts_for_its_letter_only
-    one = letter(7)
-    message = DeadLetters::StatusLog.message(one, :redriven, to: "orders")
+    letter = letter(7)
+    message = DeadLetters::StatusLog.message(letter, :redriven, to: "orders")
     assert_equal ["dead.status", "0/7"], message.values_at(:topic, :key)
     log = log_of(message)
-    assert_equal [:redriven, "orders"], [log.of(one).status, log.of(one).to]
-    assert_in_delta Time.now, log.of(one).at, 60
+    assert_equal [:redriven, "orders"], [log.of(letter).status, log.of(letter).to]
+    assert_in_delta Time.now, log.of(letter).at, 60
     assert_nil log.of(letter(8))
     assert_nil log.of(letter(7, FAILED.merge("pelton.failure_id" => "f2"))), "the topic was created again"
     foreign = letter(7, {}, payload: "a", key: "k")
@@ -116,8 +117,8 @@ class DeadLettersRedriveTest < Minitest::Test
   end
 
   def log_of(*messages)
-    DeadLetters::StatusLog.new(messages.map do |one|
-      Fakes::Message.new("dead.status", 0, 0, one[:payload], key: one[:key])
+    DeadLetters::StatusLog.new(messages.map do |message|
+      Fakes::Message.new("dead.status", 0, 0, message[:payload], key: message[:key])
     end)
   end
 
@@ -136,7 +137,7 @@ class DeadLettersRedriveTest < Minitest::Test
 
   def run_of(letters, session: @session = Session.new, work: redrive, **limits)
     @seen = []
-    DeadLetters::Run.new(work, session, **limits) { |one, problem| @seen << [one.offset, problem] }.call(letters)
+    DeadLetters::Run.new(work, session, **limits) { |letter, problem| @seen << [letter.offset, problem] }.call(letters)
   end
 
   def letters(count) = (0...count).map { |offset| letter(offset, FAILED.merge("pelton.failure_id" => "f#{offset}")) }
@@ -145,7 +146,7 @@ class DeadLettersRedriveTest < Minitest::Test
     result = run_of(letters(250))
     assert_equal [250, {}, nil], result.to_a
     assert_equal [200, 200, 100], @session.commits.map(&:size)
-    assert_equal %w[orders dead.status] * 100, @session.commits.first.map { |one| one[:topic] }
+    assert_equal %w[orders dead.status] * 100, @session.commits.first.map { |row| row[:topic] }
     assert_equal (0...250).to_a, @seen.map(&:first)
   end
 
@@ -164,7 +165,7 @@ class DeadLettersRedriveTest < Minitest::Test
 
   def test_a_deletion_only_records
     run_of(letters(2), work: DeadLetters::Deletion.new)
-    assert_equal [%w[dead.status dead.status]], @session.commits.map { |one| one.map { |row| row[:topic] } }
+    assert_equal [%w[dead.status dead.status]], @session.commits.map { |rows| rows.map { |row| row[:topic] } }
   end
 
   def test_a_dry_run_sends_nothing_and_does_not_wait
@@ -175,9 +176,9 @@ class DeadLettersRedriveTest < Minitest::Test
   def test_a_stop_ends_between_two_letters_and_says_where
     stop = Pelton::Background::Stop.new
     @seen = []
-    run = DeadLetters::Run.new(redrive, Session.new, rate: 10, stop: stop) do |one, _|
-      @seen << one.offset
-      stop.ask if one.offset == 1
+    run = DeadLetters::Run.new(redrive, Session.new, rate: 10, stop: stop) do |letter, _|
+      @seen << letter.offset
+      stop.ask if letter.offset == 1
     end
     assert_equal [2, {}, "0/2"], run.call(letters(5)).to_a
     assert_equal [0, 1], @seen
@@ -211,8 +212,8 @@ class DeadLettersRedriveTest < Minitest::Test
   def test_transaction_that_was_committed_after_all_is_not_repeated
     session = Session.new
     session.errors = [lambda { |messages|
-      session.recorded = messages.select { |one| one[:topic] == "dead.status" }
-                                 .map { |one| Fakes::Message.new("s", 0, 0, one[:payload], key: one[:key]) }
+      session.recorded = messages.select { |message| message[:topic] == "dead.status" }
+                                 .map { |message| Fakes::Message.new("s", 0, 0, message[:payload], key: message[:key]) }
       Pelton::TransactionError.new("producer", :unknown)
     }]
     assert_equal 3, run_of(letters(3), session: session).handled
@@ -222,13 +223,13 @@ class DeadLettersRedriveTest < Minitest::Test
   def test_refused_letter_stays_open_and_others_go
     session = Session.new
     refusal = lambda do |messages|
-      error(:MSG_SIZE_TOO_LARGE) if messages.any? { |one| one[:key] == "0/1" }
+      error(:MSG_SIZE_TOO_LARGE) if messages.any? { |message| message[:key] == "0/1" }
     end
     session.errors = [refusal] * 4
     result = run_of(letters(3), session: session)
     assert_equal [2, 1], [result.handled, result.skipped.values.sum]
     assert_match(/\Ait was refused: .*MSG_SIZE_TOO_LARGE/, result.skipped.keys.first)
-    assert_equal %w[0/0 0/2], session.commits.map { |one| one.last[:key] }
+    assert_equal %w[0/0 0/2], session.commits.map { |rows| rows.last[:key] }
   end
 
   def test_letter_that_the_producer_does_not_take_is_skipped

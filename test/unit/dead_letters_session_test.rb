@@ -56,8 +56,8 @@ class DeadLettersSessionTest < Minitest::Test
     session.start
     assert_equal [[:create, "dead"], :begin, :read], @steps
     assert_equal [["pelton.dead-letters.dead", "all", "true"]],
-                 (@native.producers.map do |one|
-                    one.config.values_at("transactional.id", "acks", "enable.idempotence")
+                 (@native.producers.map do |producer|
+                    producer.config.values_at("transactional.id", "acks", "enable.idempotence")
                   end)
   end
 
@@ -66,7 +66,7 @@ class DeadLettersSessionTest < Minitest::Test
     session.await_readers
     assert_empty @topics.asked, "nothing was committed"
     @native.producers.last.on_send = lambda do |rows, delivery|
-      delivery.reports = rows.map.with_index { |one, offset| [one[:topic], 0, offset, nil] }
+      delivery.reports = rows.map.with_index { |row, offset| [row[:topic], 0, offset, nil] }
     end
     session.commit([{ topic: "orders", payload: "x" }, row])
     assert_equal [%w[x {}], ["dead.status", 0, 1]], [fake.committed, (session.await_readers && @topics.asked.last)]
@@ -130,8 +130,8 @@ class DeadLettersSessionTest < Minitest::Test
     @topics.oldest = { 0 => 2_300, 1 => 0 }
     session.start
     assert_equal [2_300, [nil]], [fake.committed.size, fake.committed.uniq]
-    assert_equal [1_000, 1_000, 300], (fake.calls.select { |one| one.first == :many }.map { |one| one[1].size })
-    rows = fake.calls.select { |one| one.first == :many }.flat_map { |one| one[1] }
+    assert_equal [1_000, 1_000, 300], (fake.calls.select { |call| call.first == :many }.map { |call| call[1].size })
+    rows = fake.calls.select { |call| call.first == :many }.flat_map { |call| call[1] }
     assert_equal ["dead.status", "0/0", "0/2299"], [rows.first[:topic], rows.first[:key], rows.last[:key]]
   end
 end

@@ -34,11 +34,12 @@ class DocsTest < Minitest::Test
 
   def test_each_error_class_says_when_it_is_raised_and_what_to_do
     errors = Reference.error_classes
-    defined = Pelton.constants.map { |name| Pelton.const_get(name) }.grep(Class).select { |one| one <= Pelton::Error }
-    assert_empty defined.map { |one| one.name.delete_prefix("Pelton::") } - errors.map(&:name)
-    errors.each do |one|
-      refute_empty one.cause, one.name
-      refute_empty one.advice, "#{one.name}: a line `What to do:` is missing above it"
+    classes = Pelton.constants.map { |name| Pelton.const_get(name) }.grep(Class)
+    defined = classes.select { |klass| klass <= Pelton::Error }
+    assert_empty defined.map { |klass| klass.name.delete_prefix("Pelton::") } - errors.map(&:name)
+    errors.each do |error|
+      refute_empty error.cause, error.name
+      refute_empty error.advice, "#{error.name}: a line `What to do:` is missing above it"
     end
   end
 
@@ -57,7 +58,7 @@ class DocsTest < Minitest::Test
 
         target = link.empty? ? page : File.expand_path(link, File.dirname(File.join(ROOT, page)))
         headings = File.read(File.expand_path(target, ROOT)).gsub(/^```.*?^```/m, "").scan(/^#+ (.*)$/).flatten
-        assert_includes headings.map { |one| anchor_of(one) }, anchor, "#{page}: #{link}"
+        assert_includes headings.map { |heading| anchor_of(heading) }, anchor, "#{page}: #{link}"
       end
     end
   end

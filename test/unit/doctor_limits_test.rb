@@ -185,8 +185,8 @@ class DoctorLimitsTest < Minitest::Test
   def test_yjit_that_is_there_but_off_is_a_note_with_its_size_where_that_counts
     found = [nil, true, false].map do |yjit|
       report = CLI::Doctor::Report.new
-      one = CLI::Doctor::Machine.new(@app.config, Pelton::Native)
-      one.stub(:yjit, yjit) { one.examine(report) }
+      machine = CLI::Doctor::Machine.new(@app.config, Pelton::Native)
+      machine.stub(:yjit, yjit) { machine.examine(report) }
       report.findings.select { |finding| finding[:about] == "yjit" }
     end
     assert_equal [[], [], [:note]], (found.map { |notes| notes.map { |note| note[:level] } })

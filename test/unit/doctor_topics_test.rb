@@ -32,7 +32,7 @@ class DoctorTopicsTest < Minitest::Test
   def route(app, name, &block) = app.routes { topic(name, to: Consumer, &block) }
 
   def assert_found(level, about, text, found)
-    assert found.any? { |one| one[0] == level && one[1] == about && one[2].match?(text) }, found.inspect
+    assert found.any? { |finding| finding[0] == level && finding[1] == about && finding[2].match?(text) }, found.inspect
   end
 
   def test_an_app_as_declared_has_no_findings

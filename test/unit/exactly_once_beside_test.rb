@@ -44,8 +44,8 @@ class ExactlyOnceBesideTest < Minitest::Test
   end
 
   def test_mark_in_another_fiber_of_the_block_fails_the_transaction
-    consume(0, backoff: 1..1) do |one|
-      one.transaction { Fiber.new { one.mark_as_consumed(one.messages.last) }.resume }
+    consume(0, backoff: 1..1) do |consumer|
+      consumer.transaction { Fiber.new { consumer.mark_as_consumed(consumer.messages.last) }.resume }
     end
     assert_equal [[:mark_in_other_fiber], [], []], [errors.map(&:reason), sent, marked],
                  "reasons of the errors, offsets sent, offsets marked"
@@ -54,12 +54,12 @@ class ExactlyOnceBesideTest < Minitest::Test
   # Such a fiber never ends its transaction. All later marks of the thread were refused.
   def test_a_dropped_fibers_transaction_does_not_refuse_marks_of_later_jobs
     dropped = nil
-    consume(0) do |one|
-      next assert one.mark_as_consumed(one.messages.first) if dropped
+    consume(0) do |consumer|
+      next assert consumer.mark_as_consumed(consumer.messages.first) if dropped
 
-      dropped = Fiber.new { one.transaction { one.mark_as_consumed(one.messages.first) && Fiber.yield } }
+      dropped = Fiber.new { consumer.transaction { consumer.mark_as_consumed(consumer.messages.first) && Fiber.yield } }
       dropped.resume
-      assert_raises(Pelton::TransactionError) { one.mark_as_consumed(one.messages.first) }
+      assert_raises(Pelton::TransactionError) { consumer.mark_as_consumed(consumer.messages.first) }
     end
     coordinator.receive(batch(1))
     work until idle?
@@ -67,8 +67,8 @@ class ExactlyOnceBesideTest < Minitest::Test
   end
 
   def test_marks_in_a_transaction_of_a_topic_with_order_per_key_are_refused
-    consume(0, concurrency: 2, retries: 0, then: :skip) do |one|
-      one.transaction { one.mark_as_consumed(one.messages.first) }
+    consume(0, concurrency: 2, retries: 0, then: :skip) do |consumer|
+      consumer.transaction { consumer.mark_as_consumed(consumer.messages.first) }
     end
     assert_equal ["topic orders: concurrency = 2: marks in a transaction need the order of the partition"],
                  errors.map(&:message)
@@ -77,10 +77,10 @@ class ExactlyOnceBesideTest < Minitest::Test
 
   def test_another_threads_transaction_took_the_jobs_marks
     other = transactional("other")
-    consume(0, backoff: 1..1) do |one|
-      one.transaction do
-        Thread.new { one.transaction(other) { nil } }.join
-        one.mark_as_consumed(one.messages.last)
+    consume(0, backoff: 1..1) do |consumer|
+      consumer.transaction do
+        Thread.new { consumer.transaction(other) { nil } }.join
+        consumer.mark_as_consumed(consumer.messages.last)
         raise IOError
       end
     end
@@ -92,13 +92,14 @@ class ExactlyOnceBesideTest < Minitest::Test
 
   # The transaction was aborted, and the new position was behind the messages that it had marked.
   def test_messages_that_a_transaction_marked_before_its_own_seek_were_lost
-    seeks = [->(one) { one.seek(one.messages.last) }, ->(one) { one.pause(60, at: one.messages.last) }]
-    consume(50, 51, 52, backoff: 0..0) do |one|
-      one.transaction do |tx|
-        one.messages.each do |message|
-          seeks.shift.call(one) if seeks.any? && message.offset == 52
+    seeks = [->(consumer) { consumer.seek(consumer.messages.last) },
+             ->(consumer) { consumer.pause(60, at: consumer.messages.last) }]
+    consume(50, 51, 52, backoff: 0..0) do |consumer|
+      consumer.transaction do |tx|
+        consumer.messages.each do |message|
+          seeks.shift.call(consumer) if seeks.any? && message.offset == 52
           tx.produce_async(topic: "out", payload: message.raw_payload)
-          one.mark_as_consumed(message)
+          consumer.mark_as_consumed(message)
         end
       end
     end
@@ -112,15 +113,15 @@ class ExactlyOnceBesideTest < Minitest::Test
 
   # AbortTransaction ends the block only, so the call went on, and the new position was behind the message.
   def test_a_seek_after_an_aborted_transaction_passed_its_message
-    seeks = [->(one, to) { one.seek(to) }, ->(one, to) { one.pause(60, at: to) }]
-    consume(50, 51, 52, backoff: 0..0) do |one|
-      one.messages.each do |message|
+    seeks = [->(consumer, to) { consumer.seek(to) }, ->(consumer, to) { consumer.pause(60, at: to) }]
+    consume(50, 51, 52, backoff: 0..0) do |consumer|
+      consumer.messages.each do |message|
         seek = (seeks.shift if message.offset == 52)
-        next seek.call(one, message) if seek
+        next seek.call(consumer, message) if seek
 
-        one.transaction do |tx|
+        consumer.transaction do |tx|
           tx.produce_async(topic: "out", payload: message.raw_payload)
-          one.mark_as_consumed(message)
+          consumer.mark_as_consumed(message)
           raise Pelton::AbortTransaction if message.offset == 51 && seeks.any?
         end
       end
@@ -135,20 +136,20 @@ class ExactlyOnceBesideTest < Minitest::Test
   end
 
   def test_a_seek_after_a_rescued_error_skips_its_message_as_asked
-    consume(50, 51, 52) do |one|
-      one.transaction { raise IOError if one.mark_as_consumed(one.messages.first) }
+    consume(50, 51, 52) do |consumer|
+      consumer.transaction { raise IOError if consumer.mark_as_consumed(consumer.messages.first) }
     rescue IOError
-      one.seek(52)
+      consumer.seek(52)
     end
     assert_equal 1, @ownership.seeks.size, "moves of the position"
   end
 
   def test_seek_by_another_thread_during_a_transaction_is_not_undone
-    consume(50, 51) do |one|
-      one.transaction do |tx|
+    consume(50, 51) do |consumer|
+      consumer.transaction do |tx|
         tx.produce_async(topic: "out", payload: "x")
-        Thread.new { one.seek(0) }.join
-        one.mark_as_consumed(one.messages.last)
+        Thread.new { consumer.seek(0) }.join
+        consumer.mark_as_consumed(consumer.messages.last)
       end
     end
     assert_equal [[:seek], [], []], [errors.map(&:reason), sent, out], "reasons of the errors, offsets sent, payloads"

@@ -9,13 +9,13 @@ class ExactlyOnceMixedTest < Minitest::Test
 
   def test_a_silent_abort_before_the_mark_lost_its_messages
     tries = 0
-    consume(0, 1, backoff: 0..0) do |one|
+    consume(0, 1, backoff: 0..0) do |consumer|
       tries += 1
-      one.transaction do |tx|
+      consumer.transaction do |tx|
         tx.produce_async(topic: "out", payload: tries.to_s)
         raise Pelton::AbortTransaction if tries == 1
 
-        one.mark_as_consumed(one.messages.last)
+        consumer.mark_as_consumed(consumer.messages.last)
       end
     end
     assert_equal [:assigned, [0, 1], [0, 1]], @log
@@ -23,9 +23,9 @@ class ExactlyOnceMixedTest < Minitest::Test
   end
 
   def test_a_silent_abort_that_consume_itself_makes_good
-    consume(0, 1) do |one|
-      one.transaction { raise Pelton::AbortTransaction }
-      one.transaction { one.messages.each { |message| one.mark_as_consumed(message) } }
+    consume(0, 1) do |consumer|
+      consumer.transaction { raise Pelton::AbortTransaction }
+      consumer.transaction { consumer.messages.each { |message| consumer.mark_as_consumed(message) } }
     end
     assert_equal [[:assigned, [0, 1]], [2], []], [@log, sent, errors], "calls, offsets sent, errors"
   end
@@ -35,9 +35,10 @@ class ExactlyOnceMixedTest < Minitest::Test
   # They were not delivered again, and the mark of the next call passed them.
   def test_messages_that_no_transaction_marked_come_in_the_next_call
     attempts = []
-    consume(0, 1, 2, 3) do |one|
-      attempts << one.attempt
-      one.transaction { one.mark_as_consumed(one.messages.first) } unless one.messages.first.offset == 2
+    consume(0, 1, 2, 3) do |consumer|
+      attempts << consumer.attempt
+      first = consumer.messages.first
+      consumer.transaction { consumer.mark_as_consumed(first) } unless first.offset == 2
     end
     assert_equal [[:assigned, [0, 1, 2, 3], [1, 2, 3], [2, 3]], [1, 2], [4], []], [@log, sent, marked, errors],
                  "calls, offsets sent, offsets marked by a return, errors"
@@ -45,8 +46,8 @@ class ExactlyOnceMixedTest < Minitest::Test
   end
 
   def test_rest_of_a_call_whose_transaction_marked_some_is_left_for_the_next_owner
-    script do |one|
-      one.transaction { one.mark_as_consumed(one.messages.first) }
+    script do |consumer|
+      consumer.transaction { consumer.mark_as_consumed(consumer.messages.first) }
       coordinator.end(:revoked)
     end
     coordinator.receive(batch(0, 1, 2))
@@ -56,8 +57,8 @@ class ExactlyOnceMixedTest < Minitest::Test
 
   def test_rest_of_a_call_is_not_filtered_again_and_dropped_messages_are_done
     asked = []
-    consume(0, 1, 2, 3, filters: [->(message) { (asked << message.offset) && message.offset.odd? }]) do |one|
-      one.transaction { one.mark_as_consumed(one.messages.first) }
+    consume(0, 1, 2, 3, filters: [->(message) { (asked << message.offset) && message.offset.odd? }]) do |consumer|
+      consumer.transaction { consumer.mark_as_consumed(consumer.messages.first) }
     end
     assert_equal [[:assigned, [1, 3], [3]], [2, 4], []], [@log, sent, errors], "calls, offsets sent, errors"
     assert_equal [0, 1, 2, 3], asked
@@ -66,24 +67,26 @@ class ExactlyOnceMixedTest < Minitest::Test
   # Otherwise the same call would come for ever.
   def test_transaction_that_marks_only_an_older_message_leaves_the_rest_to_the_return
     older = nil
-    consume(0) { |one| older = one.messages.first }
-    script { |one| one.transaction { one.mark_as_consumed(older) } }
+    consume(0) { |consumer| older = consumer.messages.first }
+    script { |consumer| consumer.transaction { consumer.mark_as_consumed(older) } }
     coordinator.receive(batch(1, 2))
     work until idle?
     assert_equal [[:assigned, [0], [1, 2]], [1], [1, 3]], [@log, sent, marked], "calls, offsets sent, offsets marked"
   end
 
   def test_with_manual_offsets_the_rest_of_a_call_waits_for_a_mark
-    consume(0, 1, manual_offsets: true) { |one| one.transaction { one.mark_as_consumed(one.messages.first) } }
+    consume(0, 1, manual_offsets: true) do |consumer|
+      consumer.transaction { consumer.mark_as_consumed(consumer.messages.first) }
+    end
     assert_equal [[:assigned, [0, 1]], [1], []], [@log, sent, marked], "calls, offsets sent, offsets marked"
   end
 
   # What another thread marks in the meantime is behind the transaction's offset, too.
   def test_progress_stored_during_a_transaction_does_not_take_back_its_offset
-    consume(0, 1, 2) do |one|
-      one.transaction do
-        one.mark_as_consumed(one.messages.last)
-        Thread.new { one.mark_as_consumed(one.messages.first) }.join
+    consume(0, 1, 2) do |consumer|
+      consumer.transaction do
+        consumer.mark_as_consumed(consumer.messages.last)
+        Thread.new { consumer.mark_as_consumed(consumer.messages.first) }.join
       end
     end
     assert_equal [[1], [3]], [marked, sent], "offsets marked, offsets sent"

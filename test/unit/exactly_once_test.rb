@@ -10,11 +10,11 @@ class ExactlyOnceTest < Minitest::Test
 
   def test_offsets_marked_in_a_transaction_are_sent_with_it_only
     value = nil
-    consume(0, 1, 2) do |one|
-      value = one.transaction do |tx|
-        one.messages.each { |message| tx.produce_async(topic: "out", payload: message.offset.to_s) }
-        assert one.mark_as_consumed(one.messages.first)
-        assert one.mark_as_consumed!(one.messages.last)
+    consume(0, 1, 2) do |consumer|
+      value = consumer.transaction do |tx|
+        consumer.messages.each { |message| tx.produce_async(topic: "out", payload: message.offset.to_s) }
+        assert consumer.mark_as_consumed(consumer.messages.first)
+        assert consumer.mark_as_consumed!(consumer.messages.last)
         :value
       end
     end
@@ -28,14 +28,14 @@ class ExactlyOnceTest < Minitest::Test
 
   def test_inside_producer_is_the_transactions
     other = transactional("other")
-    consume(0) do |one|
-      one.transaction(other) do
-        assert_same other, one.producer
-        one.producer.produce_async(topic: "out", payload: "x")
-        one.transaction { one.mark_as_consumed(one.messages.first) } # joins
+    consume(0) do |consumer|
+      consumer.transaction(other) do
+        assert_same other, consumer.producer
+        consumer.producer.produce_async(topic: "out", payload: "x")
+        consumer.transaction { consumer.mark_as_consumed(consumer.messages.first) } # joins
         assert_empty out(other)
       end
-      assert_same @producer, one.producer
+      assert_same @producer, consumer.producer
     end
     assert_empty errors
     assert_equal [["x"], [1]], [out(other), sent]
@@ -45,11 +45,11 @@ class ExactlyOnceTest < Minitest::Test
 
   def test_an_exception_aborts_and_the_position_stays
     tries = 0
-    consume(0, 1, retries: nil, backoff: 0..0) do |one|
+    consume(0, 1, retries: nil, backoff: 0..0) do |consumer|
       tries += 1
-      one.transaction do |tx|
+      consumer.transaction do |tx|
         tx.produce_async(topic: "out", payload: tries.to_s)
-        one.mark_as_consumed(one.messages.last)
+        consumer.mark_as_consumed(consumer.messages.last)
         raise IOError, "bad" if tries == 1
       end
     end
@@ -59,9 +59,9 @@ class ExactlyOnceTest < Minitest::Test
 
   def test_a_failure_behind_a_transaction_runs_the_rest_only
     tries = 0
-    consume(0, 1, 2, backoff: 0..0) do |one|
+    consume(0, 1, 2, backoff: 0..0) do |consumer|
       tries += 1
-      one.transaction { one.mark_as_consumed(one.messages.first) }
+      consumer.transaction { consumer.mark_as_consumed(consumer.messages.first) }
       raise IOError if tries == 1
     end
     assert_equal [:assigned, [0, 1, 2], [1, 2], [2]], @log
@@ -70,10 +70,10 @@ class ExactlyOnceTest < Minitest::Test
 
   def test_a_silent_abort_lost_its_messages_with_the_next_batch
     tries = 0
-    consume(0, 1, backoff: 0..0) do |one|
+    consume(0, 1, backoff: 0..0) do |consumer|
       tries += 1
-      one.transaction do
-        one.mark_as_consumed(one.messages.last)
+      consumer.transaction do
+        consumer.mark_as_consumed(consumer.messages.last)
         raise Pelton::AbortTransaction if tries == 1
       end
     end
@@ -142,10 +142,10 @@ class ExactlyOnceTest < Minitest::Test
   end
 
   def test_repeated_silent_aborts_of_a_batch_end_as_the_route_says
-    consume(0, 1, retries: 1, then: :skip, backoff: 0..0) do |one|
-      one.transaction do
-        one.mark_as_consumed(one.messages.last)
-        raise Pelton::AbortTransaction if one.messages.first.offset.zero?
+    consume(0, 1, retries: 1, then: :skip, backoff: 0..0) do |consumer|
+      consumer.transaction do
+        consumer.mark_as_consumed(consumer.messages.last)
+        raise Pelton::AbortTransaction if consumer.messages.first.offset.zero?
       end
     end
     assert_equal [:assigned, [0, 1], [0], [1]], @log
@@ -155,9 +155,9 @@ class ExactlyOnceTest < Minitest::Test
 
   # One that was rescued is one, too.
   def test_an_abort_that_consume_rescues_is_a_failure_that_says_why
-    consume(0, retries: 0, then: :skip) do |one|
-      one.transaction do
-        one.mark_as_consumed(one.messages.last)
+    consume(0, retries: 0, then: :skip) do |consumer|
+      consumer.transaction do
+        consumer.mark_as_consumed(consumer.messages.last)
         raise IOError, "disk"
       end
     rescue IOError
@@ -167,10 +167,10 @@ class ExactlyOnceTest < Minitest::Test
   end
 
   def test_a_silent_abort_marks_nothing
-    consume(0, 1) do |one|
-      one.transaction do |tx|
+    consume(0, 1) do |consumer|
+      consumer.transaction do |tx|
         tx.produce_async(topic: "out", payload: "x")
-        one.mark_as_consumed(one.messages.last)
+        consumer.mark_as_consumed(consumer.messages.last)
         raise Pelton::AbortTransaction
       end
     end
@@ -178,7 +178,7 @@ class ExactlyOnceTest < Minitest::Test
   end
 
   def test_return_of_consume_marks_when_the_transaction_marked_nothing
-    consume(0, 1) { |one| one.transaction { |tx| tx.produce_async(topic: "out", payload: "x") } }
+    consume(0, 1) { |consumer| consumer.transaction { |tx| tx.produce_async(topic: "out", payload: "x") } }
     assert_equal [["x"], [], [2]], [out, sent, marked], "payloads, offsets sent, offsets marked"
   end
 
@@ -188,7 +188,7 @@ class ExactlyOnceTest < Minitest::Test
     @ownership.on_send = -> { before << [@ownership.commits, @ownership.unmarks] }
     coordinator.receive(batch(1))
     coordinator.receive(batch(2))
-    script { |one| one.transaction { one.mark_as_consumed(one.messages.last) } }
+    script { |consumer| consumer.transaction { consumer.mark_as_consumed(consumer.messages.last) } }
     work until idle?
     assert_equal [[1], [2, 3], 1, []], [marked, sent, @ownership.commits, errors], "marked, sent, commits, errors"
     assert_equal [[1, 1], [1, 1]], before, "committed, and not stored any more, before its offsets are sent"
@@ -199,10 +199,10 @@ class ExactlyOnceTest < Minitest::Test
      [-> {}, -> { raise Pelton::KafkaError.new(22, :ILLEGAL_GENERATION) }]].each do |in_block, in_commit|
       anew
       @ownership.on_send = in_commit
-      consume(0, backoff: 1..1) do |one|
-        one.transaction do |tx|
+      consume(0, backoff: 1..1) do |consumer|
+        consumer.transaction do |tx|
           tx.produce_async(topic: "out", payload: "x")
-          one.mark_as_consumed(one.messages.last)
+          consumer.mark_as_consumed(consumer.messages.last)
           in_block.call
         end
       end
@@ -215,11 +215,11 @@ class ExactlyOnceTest < Minitest::Test
     rescued = ->(&mark) { assert_raises(Pelton::AssignmentLost, &mark) }
     [->(&mark) { mark.call }, rescued].each do |marking|
       anew
-      consume(0, backoff: 1..1) do |one|
-        one.transaction do |tx|
+      consume(0, backoff: 1..1) do |consumer|
+        consumer.transaction do |tx|
           tx.produce_async(topic: "out", payload: "x")
           coordinator.abandon
-          marking.call { one.mark_as_consumed(one.messages.last) }
+          marking.call { consumer.mark_as_consumed(consumer.messages.last) }
         end
       end
       assert_equal [[Pelton::AssignmentLost], [], []], [errors.map(&:class), out, sent]
@@ -227,23 +227,23 @@ class ExactlyOnceTest < Minitest::Test
   end
 
   def test_producing_alone_is_fine_when_the_partition_is_lost
-    consume(0) do |one|
+    consume(0) do |consumer|
       coordinator.abandon
-      one.transaction { |tx| tx.produce_async(topic: "out", payload: "x") }
+      consumer.transaction { |tx| tx.produce_async(topic: "out", payload: "x") }
     end
     assert_equal [["x"], []], [out, errors]
   end
 
   def test_a_message_of_another_partition
-    consume(0, backoff: 1..1) do |one|
-      one.transaction { one.mark_as_consumed(Fakes::Message.new("orders", 1, 0, "x")) }
+    consume(0, backoff: 1..1) do |consumer|
+      consumer.transaction { consumer.mark_as_consumed(Fakes::Message.new("orders", 1, 0, "x")) }
     end
     assert_equal [Pelton::InvalidMessageError], errors.map(&:class)
   end
 
   def test_a_producer_without_transactions
     @owner.producer = plain = Pelton::Testing::BufferedProducer.new
-    consume(0, backoff: 1..1) { |one| one.transaction { one.mark_as_consumed(one.messages.last) } }
+    consume(0, backoff: 1..1) { |consumer| consumer.transaction { consumer.mark_as_consumed(consumer.messages.last) } }
     assert_equal [:not_transactional], errors.map(&:reason)
   ensure
     plain.close
@@ -255,9 +255,11 @@ class ExactlyOnceTest < Minitest::Test
     id, own = @owner.opened.first
     assert_equal "shop/g/orders/0", id
     assert_equal 1, named("transaction.committed").size, "what the last owner left open is ended"
-    script do |one|
-      assert_same own, one.producer
-      one.transaction { |tx| tx.produce_async(topic: "out", payload: "x") && one.mark_as_consumed(one.messages.last) }
+    script do |consumer|
+      assert_same own, consumer.producer
+      consumer.transaction do |tx|
+        tx.produce_async(topic: "out", payload: "x") && consumer.mark_as_consumed(consumer.messages.last)
+      end
     end
     work
     assert_equal [["x"], [1], []], [out(own), sent, errors], "payloads, offsets sent, errors"
@@ -284,9 +286,9 @@ class ExactlyOnceTest < Minitest::Test
     coordinator(transactional: "shop", backoff: 0..0).receive(batch(0))
     work
     failing = 1
-    script do |one|
-      one.transaction do
-        one.mark_as_consumed(one.messages.last)
+    script do |consumer|
+      consumer.transaction do
+        consumer.mark_as_consumed(consumer.messages.last)
         raise Pelton::KafkaError.new(-144, :_FENCED, "fenced", true) if (failing -= 1).zero?
       end
     end
@@ -307,9 +309,9 @@ class ExactlyOnceTest < Minitest::Test
 
       value
     end
-    consume(0, 1, backoff: 0..0) do |one|
-      one.transaction do
-        one.mark_as_consumed(one.messages.last)
+    consume(0, 1, backoff: 0..0) do |consumer|
+      consumer.transaction do
+        consumer.mark_as_consumed(consumer.messages.last)
         :unknown
       end
     end
@@ -356,10 +358,10 @@ class ExactlyOnceTest < Minitest::Test
 
       value
     end
-    consume(0, 1, backoff: 0..0) do |one|
-      one.transaction do |tx|
-        one.messages.each { |message| tx.produce_async(topic: "out", payload: message.offset.to_s) }
-        one.mark_as_consumed(one.messages.last)
+    consume(0, 1, backoff: 0..0) do |consumer|
+      consumer.transaction do |tx|
+        consumer.messages.each { |message| tx.produce_async(topic: "out", payload: message.offset.to_s) }
+        consumer.mark_as_consumed(consumer.messages.last)
         :slow
       end
     end

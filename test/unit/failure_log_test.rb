@@ -186,7 +186,7 @@ class FailureLogTest < Minitest::Test
   def test_a_failure_that_is_only_counted_makes_no_text
     log
     asked = 0
-    error = RuntimeError.new.tap { |one| one.define_singleton_method(:message) { "no. #{asked += 1}" } }
+    error = RuntimeError.new.tap { |raised| raised.define_singleton_method(:message) { "no. #{asked += 1}" } }
     1000.times { @bus.publish("error.occurred", error: error, source: "consumer.consume", group: "g") }
     assert_equal 11, asked, "ten lines, and the first one that is only counted"
     @log.report(last: true)
@@ -251,13 +251,13 @@ class FailureLogTest < Minitest::Test
   # Ruby takes every object with `write` as $stderr.
   def test_stderr_that_raises_or_has_another_encoding_raises_no_error
     old = $stderr
-    io = ->(&write) { Object.new.tap { |one| one.define_singleton_method(:write, &write) } }
+    io = ->(&write) { Object.new.tap { |object| object.define_singleton_method(:write, &write) } }
     bare = io.call { |text| (@all ||= +"") << text }
     ascii = io.call { |text| (@all ||= +"") << text.encode("US-ASCII") }
     $stderr = io.call { |_| raise "no" }
     refute Pelton::DefaultLogger.warn("x")
-    [bare, ascii].each do |one|
-      $stderr = one
+    [bare, ascii].each do |stream|
+      $stderr = stream
       assert Pelton::DefaultLogger.warn("gr\u00fcn")
     end
     assert_match(/ grün\n\z/, bare.instance_variable_get(:@all))

@@ -53,7 +53,8 @@ class GemsTest < Minitest::Test
     digest(0o077) do |folder|
       path = precompiled.write(folder)
       modes = modes_in(path)
-      assert_equal [0o644, 0o755, 0o755], %w[lib/pelton.rb exe/pelton lib/pelton/3.1/pelton.so].map { |one| modes[one] }
+      assert_equal [0o644, 0o755, 0o755],
+                   %w[lib/pelton.rb exe/pelton lib/pelton/3.1/pelton.so].map { |file| modes[file] }
       path
     end
   end

@@ -280,7 +280,7 @@ class GroupsCommandsTest < Minitest::Test
     @out = StringIO.new
     cli_json, = pelton("reset", "billing", "--to", "end", "--all-topics", "--apply", "--json", code: 1)
     data = JSON.parse(cli_json, symbolize_names: true)
-    assert_equal [false, %w[10.0.0.1 10.0.0.2]], [data[:applied], data[:live_members].map { |one| one[:host] }]
+    assert_equal [false, %w[10.0.0.1 10.0.0.2]], [data[:applied], data[:live_members].map { |member| member[:host] }]
     refute_predicate self, :changed?
   end
 

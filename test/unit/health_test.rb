@@ -121,15 +121,15 @@ class HealthTest < Minitest::Test
     end
     start
     waits = Thread::Queue.new
-    @native.subscriptions.each do |one|
-      one.define_singleton_method(:poll) { |timeout| super(timeout).tap { waits << timeout } }
+    @native.subscriptions.each do |subscription|
+      subscription.define_singleton_method(:poll) { |timeout| super(timeout).tap { waits << timeout } }
     end
     2.times do
       @native.subscriptions.each(&:wake)
       2.times { assert_includes 0..Pelton::ResourceMonitor::TICK, waits.pop }
     end
     listeners = app.server.instance_variable_get(:@listeners)
-    assert(listeners.all? { |one| Pelton::Clock.now - one.subscription.polled_at < 250 })
+    assert(listeners.all? { |listener| Pelton::Clock.now - listener.subscription.polled_at < 250 })
   end
 
   def test_a_listener_that_hangs

@@ -49,7 +49,7 @@ class InboxTest < Minitest::Test
   end
 
   def test_other_messages_are_others
-    [place, place(offset: 8), place(partition: 1), place(topic: "paid")].each { |one| assert once(one) }
+    [place, place(offset: 8), place(partition: 1), place(topic: "paid")].each { |message| assert once(message) }
   end
 
   def test_an_error_rolls_back_the_work_and_the_memory
@@ -83,7 +83,7 @@ class InboxTest < Minitest::Test
 
   def test_a_message_sent_twice_by_the_outbox_is_the_same
     twice = Array.new(2) { |i| place(offset: i, headers: { "pelton.id" => "a-b-c" }) }
-    assert_equal [true, false], twice.map { |one| once(one) }
+    assert_equal [true, false], twice.map { |message| once(message) }
     assert once(place(topic: "elsewhere", headers: { "pelton.id" => "a-b-c" })), "forwarded to another topic"
   end
 
@@ -95,8 +95,8 @@ class InboxTest < Minitest::Test
 
   def test_any_id_fits_into_the_table
     ["\xFF\x00".b, "x" * 10_000, "a\nb", "", ["first", "second"]].each_with_index do |id, i|
-      one = place(offset: i, headers: { "pelton.id" => id })
-      assert_equal [true, false], [once(one), once(one)], id.inspect
+      message = place(offset: i, headers: { "pelton.id" => id })
+      assert_equal [true, false], [once(message), once(message)], id.inspect
     end
     longest = place(topic: "t" * 249, partition: (2**31) - 1, offset: (2**63) - 1)
     assert_operator Pelton::Inbox::Row.identity(longest).size, :<=, 320

@@ -12,15 +12,15 @@ class InterruptsTest < Minitest::Test
 
   # What a consumer may ask for, from within or from any other thread.
   DEEDS = {
-    mark: ->(one, all) { one.mark_as_consumed(all[1]) },
-    mark_a_word: ->(one, all) { one.mark_as_consumed(all[0], metadata: "word") },
-    mark_and_wait: ->(one, all) { one.mark_as_consumed!(all[1], metadata: "word") },
-    pause: ->(one, _) { one.pause },
-    pause_for: ->(one, _) { one.pause(30) },
-    pause_elsewhere: ->(one, _) { one.pause(30, at: 40) },
-    resume: ->(one, _) { one.resume },
-    seek: ->(one, _) { one.seek(40) },
-    seek_message: ->(one, all) { one.seek(all[1]) }
+    mark: ->(consumer, all) { consumer.mark_as_consumed(all[1]) },
+    mark_a_word: ->(consumer, all) { consumer.mark_as_consumed(all[0], metadata: "word") },
+    mark_and_wait: ->(consumer, all) { consumer.mark_as_consumed!(all[1], metadata: "word") },
+    pause: ->(consumer, _) { consumer.pause },
+    pause_for: ->(consumer, _) { consumer.pause(30) },
+    pause_elsewhere: ->(consumer, _) { consumer.pause(30, at: 40) },
+    resume: ->(consumer, _) { consumer.resume },
+    seek: ->(consumer, _) { consumer.seek(40) },
+    seek_message: ->(consumer, all) { consumer.seek(all[1]) }
   }.freeze
 
   DEEDS.each_key do |name|
@@ -75,12 +75,12 @@ class InterruptsTest < Minitest::Test
   def in_consume(deed, at, kind, **settings)
     trap = Trap.new(at, kind)
     tried = false
-    script do |one|
+    script do |consumer|
       next if tried
 
       tried = true
       all = @first.messages
-      trap.surround { deed.call(one, all) }
+      trap.surround { deed.call(consumer, all) }
     end
     start(**settings)
     a_thread { work }
@@ -90,7 +90,7 @@ class InterruptsTest < Minitest::Test
   def from_outside(deed, at, kind)
     trap = Trap.new(at, kind)
     consumer = nil
-    script { |one| consumer = one }
+    script { |instance| consumer = instance }
     start
     work
     script { nil }

@@ -199,8 +199,8 @@ class IteratorTest < Minitest::Test
 
   def looking_all_the_time(&block)
     Pelton::Iterator::Growth.stub(:new, lambda { |options, &ask|
-                                          Quick.allocate.tap do |one|
-                                            one.send(:initialize, options, &ask)
+                                          Quick.allocate.tap do |iterator|
+                                            iterator.send(:initialize, options, &ask)
                                           end
                                         },
                                   &block)

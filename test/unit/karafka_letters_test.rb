@@ -20,26 +20,27 @@ class KarafkaLettersTest < Minitest::Test
 
   def test_origin_of_both_generations_of_headers
     [SOURCE, older].each do |headers|
-      one = letter({ "trace" => "1", **headers })
+      letter = letter({ "trace" => "1", **headers })
+      origin = letter.origin
       assert_equal ["orders", 3, 42, "billing", 4],
-                   [one.origin.topic, one.origin.partition, one.origin.offset, one.group, one.origin.attempts]
-      assert_equal ["1/7", nil, Time.at(1_600_000_000)], [one.id, one.error, one.failed_at]
-      assert_equal({ "trace" => "1" }, one.headers)
+                   [origin.topic, origin.partition, origin.offset, letter.group, origin.attempts]
+      assert_equal ["1/7", nil, Time.at(1_600_000_000)], [letter.id, letter.error, letter.failed_at]
+      assert_equal({ "trace" => "1" }, letter.headers)
     end
   end
 
   def test_filters_and_facts
-    one = letter(SOURCE)
-    assert DeadLetters::Filter.new({ topic: "orders", group: "billing", id: "1/7" }).match?(one)
-    refute DeadLetters::Filter.new({ topic: "others" }).match?(one)
+    letter = letter(SOURCE)
+    assert DeadLetters::Filter.new({ topic: "orders", group: "billing", id: "1/7" }).match?(letter)
+    refute DeadLetters::Filter.new({ topic: "others" }).match?(letter)
     assert_equal({ topic: "orders", partition: 3, offset: 42, group: "billing", attempts: 4 },
-                 one.to_h.slice(:topic, :partition, :offset, :group, :attempts))
+                 letter.to_h.slice(:topic, :partition, :offset, :group, :attempts))
   end
 
   def test_redrive_sends_it_to_its_first_partition_without_the_old_headers
-    one = letter({ "trace" => "1", **SOURCE })
-    assert_nil redrive.problem(one)
-    sent = redrive.message(one)
+    letter = letter({ "trace" => "1", **SOURCE })
+    assert_nil redrive.problem(letter)
+    sent = redrive.message(letter)
     assert_equal ["orders", 3, "k", "{}"], sent.values_at(:topic, :partition, :key, :payload)
     assert_equal({ "trace" => "1", "pelton.topic" => "orders", "pelton.partition" => "3", "pelton.offset" => "42",
                    "pelton.attempts" => "0", "pelton.redrives" => "1" }, sent[:headers])
@@ -54,17 +55,17 @@ class KarafkaLettersTest < Minitest::Test
   end
 
   def test_a_place_without_attempts_is_enough
-    one = letter(SOURCE.except("source_attempts", "source_consumer_group"))
-    assert_equal [42, nil, nil], [one.origin.offset, one.origin.attempts, one.group]
-    assert_match(/group is unknown/, redrive(retry_topic: 10).problem(one))
+    letter = letter(SOURCE.except("source_attempts", "source_consumer_group"))
+    assert_equal [42, nil, nil], [letter.origin.offset, letter.origin.attempts, letter.group]
+    assert_match(/group is unknown/, redrive(retry_topic: 10).problem(letter))
   end
 
   # A message that Karafka piped failed in Pelton.
   def test_headers_of_pelton_come_first
     ours = { "pelton.topic" => "piped", "pelton.partition" => "0", "pelton.offset" => "1", "pelton.attempts" => "1" }
-    one = letter({ **SOURCE, **ours })
-    assert_equal "piped", one.origin.topic
-    assert_equal SOURCE, one.headers
+    letter = letter({ **SOURCE, **ours })
+    assert_equal "piped", letter.origin.topic
+    assert_equal SOURCE, letter.headers
     assert_nil Pelton::Origin.of(Fakes::Message.new("orders", 0, 0, "{}", headers: SOURCE))
   end
 end

@@ -12,7 +12,7 @@ class KeyQueueHeapTest < Minitest::Test
     @heap = Pelton::Consuming::KeyQueueHeap.new
   end
 
-  def push(*ranks) = ranks.map { |rank| KeyQueue.new(rank).tap { |one| @heap.push(one, rank) } }
+  def push(*ranks) = ranks.map { |rank| KeyQueue.new(rank).tap { |key_queue| @heap.push(key_queue, rank) } }
   def shift_all = Array.new(@heap.size) { @heap.shift.rank }
 
   def test_the_smallest_rank_comes_first_whatever_the_order_was
@@ -37,7 +37,7 @@ class KeyQueueHeapTest < Minitest::Test
   def test_deleted_key_queues_are_never_given
     all = push(*0..99, *(0..99).to_a.reverse)
     gone = all.values_at(0, 1, 50, 99, 100, 150, 199, 198)
-    gone.each { |one| assert_same one, @heap.delete(one) }
+    gone.each { |key_queue| assert_same key_queue, @heap.delete(key_queue) }
     assert_equal [192, []], [@heap.size, @heap.to_a & gone]
     assert_equal (all - gone).map(&:rank).sort, shift_all
   end
@@ -46,7 +46,7 @@ class KeyQueueHeapTest < Minitest::Test
   def test_deleted_key_queues_do_not_pile_up
     row = @heap.instance_variable_get(:@row)
     all = push(*0...100)
-    all.drop(1).first(70).each { |one| @heap.delete(one) }
+    all.drop(1).first(70).each { |key_queue| @heap.delete(key_queue) }
     assert_operator row.size, :<=, (2 * @heap.size) + 16
     assert_equal 30, @heap.size
     assert_equal [0, *71..99], shift_all
@@ -59,12 +59,12 @@ class KeyQueueHeapTest < Minitest::Test
       case random.rand(5)
       when 0, 1, 2 then model << push(random.rand(1000)).first
       when 3
-        one = @heap.shift
-        assert_equal [*model.map(&:rank).min], [*one&.rank]
-        model.delete(one)
+        key_queue = @heap.shift
+        assert_equal [*model.map(&:rank).min], [*key_queue&.rank]
+        model.delete(key_queue)
       else
-        one = model.delete_at(random.rand(model.size)) unless model.empty?
-        @heap.delete(one) if one
+        key_queue = model.delete_at(random.rand(model.size)) unless model.empty?
+        @heap.delete(key_queue) if key_queue
       end
       assert_equal model.size, @heap.size
     end

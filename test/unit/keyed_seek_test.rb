@@ -137,7 +137,7 @@ class KeyedSeekTest < Minitest::Test
   # Before the place a key_queue has only what is left.
   def test_seek_from_outside_of_a_call_keeps_all_messages_read_before_the_target
     consumer = nil
-    @deed = ->(one) { consumer = one }
+    @deed = ->(instance) { consumer = instance }
     keyed("ab", max_messages: 1)
     start.each { |offsets| finish(*offsets) }
     keyed("abcd", from: 2, max_messages: 1)
@@ -218,7 +218,9 @@ class KeyedSeekTest < Minitest::Test
 
   # What `by` failed for is one key_queue of many keys.
   def test_a_seek_out_of_a_batch_whose_keys_are_unknown_keeps_its_other_messages
-    by = ->(one) { one.offset == 2 && (@asked = @asked.to_i + 1) == 1 ? raise(NotImplementedError, "no key") : one.key }
+    by = lambda do |message|
+      message.offset == 2 && (@asked = @asked.to_i + 1) == 1 ? raise(NotImplementedError, "no key") : message.key
+    end
     keyed("abc", by: by)
     @deed = ->(consumer) { assert consumer.seek(10) }
     start.each { |offsets| finish(*offsets) }

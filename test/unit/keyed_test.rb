@@ -8,8 +8,8 @@ class KeyedTest < Minitest::Test
   include KeyedKit
 
   def test_each_slot_has_a_consumer_of_its_own_from_the_beginning_to_the_end
-    instances = Hash.new { |all, one| all[one] = [] }.compare_by_identity
-    %i[assigned revoked].each { |name| Consumer.hooks[name] = ->(one) { instances[one] << name } }
+    instances = Hash.new { |all, consumer| all[consumer] = [] }.compare_by_identity
+    %i[assigned revoked].each { |name| Consumer.hooks[name] = ->(consumer) { instances[consumer] << name } }
     keyed("abc")
     @deed = ->(consumer) { instances[consumer] << :consume }
     start.each { |offsets| finish(*offsets) }
@@ -209,7 +209,9 @@ class KeyedTest < Minitest::Test
 
   def test_a_by_that_fails_makes_its_batch_wait_for_all_and_all_for_it
     asked = Hash.new(0)
-    by = ->(one) { one.offset == 3 && (asked[3] += 1) == 1 ? raise(NotImplementedError, "no key") : one.key }
+    by = lambda do |message|
+      message.offset == 3 && (asked[3] += 1) == 1 ? raise(NotImplementedError, "no key") : message.key
+    end
     keyed("ab", by: by)
     start
     keyed("ab", from: 2, by: by)
@@ -286,7 +288,7 @@ class KeyedTest < Minitest::Test
     keyed("ab", by: by)
     start.each { |offsets| finish(*offsets) }
     consumer = nil
-    @deed = ->(one) { consumer = one }
+    @deed = ->(instance) { consumer = instance }
     keyed("c", from: 4, by: by)
     start.each { |offsets| finish(*offsets) }
     coordinator.receive(old = Fakes::Batch.new([Fakes::Message.new("orders", 0, 5, "x", key: "d")]))

@@ -204,7 +204,7 @@ class KilledThreadsTest < Minitest::Test
   end
 
   # Runs one more job, by whatever thread there is now.
-  def works(one)
+  def works(worker)
     done = Thread::Queue.new
     job = Object.new
     job.define_singleton_method(:call) { done << Thread.current }
@@ -212,28 +212,28 @@ class KilledThreadsTest < Minitest::Test
     %i[clear closing].each { |name| job.define_singleton_method(name) { nil } }
     @jobs.push(job)
     thread = done.pop
-    assert_same one.thread, thread
+    assert_same worker.thread, thread
   ensure
     @jobs.close
-    assert one.thread.join(20)
-    assert_predicate one, :over?
+    assert worker.thread.join(20)
+    assert_predicate worker, :over?
   end
 
   def test_a_worker_that_is_killed_before_its_first_step_is_replaced
     50.times do
-      one = worker.start
-      one.thread.kill
+      started = worker.start
+      started.thread.kill
       assert_equal "pelton.worker#1", @replaced.pop
-      works(one)
+      works(started)
     end
   end
 
   def test_a_worker_that_is_killed_while_it_waits_is_replaced
-    one = worker.start
-    eventually { one.thread.stop? }
-    one.thread.kill
+    started = worker.start
+    eventually { started.thread.stop? }
+    started.thread.kill
     assert_equal "pelton.worker#1", @replaced.pop
-    works(one)
+    works(started)
     assert_empty @replaced, "once"
   end
 

@@ -55,9 +55,9 @@ class LinearTest < Minitest::Test
 
   # Each message fails in a job of its own.
   def fail_each(backlog, time = 5.0)
-    while (one = share(backlog, process: true))
-      backlog.again(one, time)
-      backlog.put_back(one)
+    while (slice = share(backlog, process: true))
+      backlog.again(slice, time)
+      backlog.put_back(slice)
     end
   end
 
@@ -69,9 +69,9 @@ class LinearTest < Minitest::Test
     linear("jobs") do |size|
       all = backlog(size)
       calls do
-        while (one = share(all, process: true))
-          all.finish(one, one.items.last.offset, nil, mark: true)
-          all.put_back(one)
+        while (slice = share(all, process: true))
+          all.finish(slice, slice.items.last.offset, nil, mark: true)
+          all.put_back(slice)
           all.wake_at
           all.done
         end
@@ -82,10 +82,10 @@ class LinearTest < Minitest::Test
   def test_a_share_of_many_keys_fails_and_comes_back
     linear("put_back") do |size|
       all = backlog(size)
-      one = share(all)
+      slice = share(all)
       calls do
-        all.again(one, nil)
-        all.put_back(one)
+        all.again(slice, nil)
+        all.put_back(slice)
       end
     end
   end
@@ -93,13 +93,13 @@ class LinearTest < Minitest::Test
   def test_a_share_is_finished_and_marked_by_hand_later
     linear("finish") do |size|
       all = backlog(size)
-      one = share(all)
-      calls { all.finish(one, size, nil, mark: false, seen: @messages) }
+      slice = share(all)
+      calls { all.finish(slice, size, nil, mark: false, seen: @messages) }
     end
     linear("mark") do |size|
       all = backlog(size)
-      one = share(all)
-      all.finish(one, size, nil, mark: false, seen: @messages)
+      slice = share(all)
+      all.finish(slice, size, nil, mark: false, seen: @messages)
       calls { @messages.each { |found| all.mark(found) } }
     end
   end
@@ -107,8 +107,8 @@ class LinearTest < Minitest::Test
   def test_marks_of_messages_in_many_batches
     linear("tidy") do |size|
       all = backlog(size, batches: size)
-      one = share(all)
-      all.finish(one, size, nil, mark: false, seen: @messages)
+      slice = share(all)
+      all.finish(slice, size, nil, mark: false, seen: @messages)
       calls { all.mark(@messages.last) }
     end
   end
@@ -139,9 +139,9 @@ class LinearTest < Minitest::Test
     linear("each at its own time") do |size|
       all = backlog(size)
       time = 0.0
-      while (one = share(all, process: true))
-        all.again(one, time += 1)
-        all.put_back(one)
+      while (slice = share(all, process: true))
+        all.again(slice, time += 1)
+        all.put_back(slice)
       end
       calls { (1..size).each { |now| all.wake(now.to_f) || all.wake_at } }
     end
@@ -161,10 +161,10 @@ class LinearTest < Minitest::Test
   def test_a_seek_that_leaves_many_messages
     linear("leave") do |size|
       all = backlog(size)
-      one = share(all)
+      slice = share(all)
       calls do
         all.leave(size / 2, 0, done: true)
-        all.put_back(one)
+        all.put_back(slice)
       end
     end
   end

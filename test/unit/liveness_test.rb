@@ -104,7 +104,7 @@ class LivenessTest < Minitest::Test
     started(metrics: ->(_env) { raise "no numbers" })
     answer = ask("/metrics")
     assert_equal [500, "the metrics raised RuntimeError"], [answer.status, answer.json[:error]]
-    assert_equal [["no numbers", "liveness"]], (errors.map { |one| [one[:error].message, one[:source]] })
+    assert_equal [["no numbers", "liveness"]], (errors.map { |error| [error[:error].message, error[:source]] })
     assert_equal 200, ask("/live").status
   end
 
@@ -200,7 +200,7 @@ class LivenessTest < Minitest::Test
     asking.each(&:join)
     assert_operator connections.size, :<=, 100
     assert_operator connections.each_value.map(&:ends).max, :<=, now + 5, "a connection has 5 s"
-    connections.each_value { |one| one.ends = 0 }
+    connections.each_value { |connection| connection.ends = 0 }
     assert_equal 200, ask.status
     eventually { connections.empty? } # the last look too
     silent.each { |socket| assert_nil(socket.read(1)) }
@@ -304,7 +304,7 @@ class LivenessTest < Minitest::Test
   private
 
   # What happened by now, of this name.
-  def named(name) = Array.new(@events.size) { @events.pop }.select { |one| one.name == name }
+  def named(name) = Array.new(@events.size) { @events.pop }.select { |event| event.name == name }
 
   def event(name) = @last = super
 end

@@ -146,11 +146,11 @@ class LogFormatTest < Minitest::Test
 
   def test_causes_that_are_a_circle_end
     log(format: :json)
-    one = RuntimeError.new("one")
-    two = RuntimeError.new("two")
-    one.define_singleton_method(:cause) { two }
-    two.define_singleton_method(:cause) { one }
-    fail_once(one)
+    first = RuntimeError.new("one")
+    second = RuntimeError.new("two")
+    first.define_singleton_method(:cause) { second }
+    second.define_singleton_method(:cause) { first }
+    fail_once(first)
     error = JSON.parse(lines.fetch(0))["error"]
     assert_equal [%w[one two], nil], [[error["message"], error.dig("cause", "message")], error.dig("cause", "cause")]
   end

@@ -10,7 +10,9 @@ class ManualOffsetsTest < Minitest::Test
   def keeping(*offsets) = { manual_offsets: true, filters: [->(message) { offsets.include?(message.offset) }] }
 
   def marking(*offsets)
-    script { |one| one.messages.each { |message| one.mark_as_consumed(message) if offsets.include?(message.offset) } }
+    script do |consumer|
+      consumer.messages.each { |message| consumer.mark_as_consumed(message) if offsets.include?(message.offset) }
+    end
   end
 
   def test_filtered_messages_count_as_done_when_all_before_them_is_marked
@@ -28,13 +30,13 @@ class ManualOffsetsTest < Minitest::Test
 
   def test_mark_includes_messages_dropped_behind_it_and_no_other
     seen = []
-    script { |one| seen.concat(one.messages.map { |message| [one, message] }) }
+    script { |consumer| seen.concat(consumer.messages.map { |message| [consumer, message] }) }
     coordinator(**keeping(1, 4, 6)).receive(batch(0, 1, 2))
-    [batch(3), batch(4, 5), batch(6, 7)].each { |one| coordinator.receive(one) }
+    [batch(3), batch(4, 5), batch(6, 7)].each { |received| coordinator.receive(received) }
     work until idle?
     mark = lambda do |at|
-      one, message = seen.find { |_, found| found.offset == at }
-      one.mark_as_consumed(message)
+      consumer, message = seen.find { |_, found| found.offset == at }
+      consumer.mark_as_consumed(message)
     end
     assert_equal [1], marked
     [[1, 4], [4, 6], [6, 8]].each do |offset, done|
@@ -73,10 +75,10 @@ class ManualOffsetsTest < Minitest::Test
 
   def test_skipped_message_waits_for_the_mark_of_messages_before_it
     seen = nil
-    script do |one|
-      raise "poison" if one.messages.first.offset == 1
+    script do |consumer|
+      raise "poison" if consumer.messages.first.offset == 1
 
-      seen ||= [one, one.messages.first]
+      seen ||= [consumer, consumer.messages.first]
     end
     coordinator(retries: 0, then: :skip, backoff: 0..0, manual_offsets: true).receive(batch(0))
     coordinator.receive(batch(1))
@@ -98,7 +100,7 @@ class ManualOffsetsTest < Minitest::Test
 
   # The transaction of a dead letter once committed offsets that the user had not marked.
   def test_a_transactional_copy_of_a_dead_letter_takes_no_offset_along_that_the_user_did_not_mark
-    script { |one| raise "poison" if one.messages.first.offset == 1 }
+    script { |consumer| raise "poison" if consumer.messages.first.offset == 1 }
     coordinator(retries: 0, dead_letters: "dead", backoff: 0..0, manual_offsets: true).receive(batch(0))
     coordinator.receive(batch(1))
     work until idle?

@@ -39,7 +39,7 @@ class ManyCopiesTest < Minitest::Test
     @producer.hold
     script { |consumer| raise IOError, "bad" if consumer.messages.first.offset.zero? }
     orders = topic("orders", Consumer, dead_letters: "dead", retries: 0, backoff: 0..0)
-    @failing = Array.new(FAILING) { |partition| start(orders, partition).tap { |one| give(one, 0) } }
+    @failing = Array.new(FAILING) { |partition| start(orders, partition).tap { |coordinator| give(coordinator, 0) } }
     eventually { @jobs.counts == { running: 0, waiting: 0, aside: FAILING } }
   end
 
@@ -56,7 +56,7 @@ class ManyCopiesTest < Minitest::Test
     end
     assert_operator alive, :<=, 102
     assert_empty dead
-    @failing.each { |one| give(one, 1) }
+    @failing.each { |coordinator| give(coordinator, 1) }
     @producer.release
     eventually { @jobs.counts == { running: 0, waiting: 0, aside: 0 } && alive == 1 }
     origins = dead.map { |letter| Pelton::Origin.of(letter) }
@@ -68,7 +68,7 @@ class ManyCopiesTest < Minitest::Test
 
   def test_a_partition_that_is_revoked_while_its_copy_waits_for_others_sends_none
     failing_partitions(workers: 3)
-    @failing.each { |one| one.end(:revoked, 0.0) }
+    @failing.each { |coordinator| coordinator.end(:revoked, 0.0) }
     eventually { @jobs.counts[:aside] == 100 }
     @producer.release
     eventually { @failing.all?(&:ended) }

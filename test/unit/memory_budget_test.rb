@@ -26,8 +26,9 @@ class MemoryBudgetTest < Minitest::Test
   end
 
   def test_the_parts_fit_into_the_whole
-    one = budget(256 * MB)
-    assert_equal [16, 8, 16, 16].map { |size| size * MB }, [one.fetched, one.retained, one.decoded, one.produced]
+    budget = budget(256 * MB)
+    assert_equal [16, 8, 16, 16].map { |size| size * MB },
+                 [budget.fetched, budget.retained, budget.decoded, budget.produced]
   end
 
   def test_a_partition_has_16_megabytes_where_the_budget_allows_them
@@ -98,14 +99,14 @@ class MemoryBudgetTest < Minitest::Test
 
   def test_the_lowest_limit_of_the_control_groups_counts
     assert_equal 8192 * MB, container({})
-    two = { "proc/self/cgroup" => "0::/a/b\n", "sys/fs/cgroup/a/b/memory.max" => "max\n" }
-    assert_equal 8192 * MB, container(two)
-    assert_equal 300 * MB, container(two.merge("sys/fs/cgroup/a/memory.max" => "#{300 * MB}\n"))
+    v2 = { "proc/self/cgroup" => "0::/a/b\n", "sys/fs/cgroup/a/b/memory.max" => "max\n" }
+    assert_equal 8192 * MB, container(v2)
+    assert_equal 300 * MB, container(v2.merge("sys/fs/cgroup/a/memory.max" => "#{300 * MB}\n"))
     assert_equal 200 * MB, container("proc/self/cgroup" => "0::/\n", "sys/fs/cgroup/memory.max" => "#{200 * MB}\n")
-    one = { "proc/self/cgroup" => "5:cpu:/\n4:hugetlb,memory:/docker/1\n0::/\n",
+    v1 = { "proc/self/cgroup" => "5:cpu:/\n4:hugetlb,memory:/docker/1\n0::/\n",
             "sys/fs/cgroup/memory/memory.limit_in_bytes" => "9223372036854771712\n" }
-    assert_equal 8192 * MB, container(one)
-    assert_equal 256 * MB, container(one.merge("sys/fs/cgroup/memory/memory.limit_in_bytes" => "#{256 * MB}\n"))
+    assert_equal 8192 * MB, container(v1)
+    assert_equal 256 * MB, container(v1.merge("sys/fs/cgroup/memory/memory.limit_in_bytes" => "#{256 * MB}\n"))
   end
 
   def test_a_system_that_does_not_say

@@ -38,10 +38,10 @@ class MessageLinesTest < Minitest::Test
   # --- a message as a line of JSON, and back ---
 
   def test_line_has_the_documented_fields
-    one = consumed('{"total":12.5}', key: "7", headers: { "trace" => "42", "tags" => ["a", nil] })
+    message = consumed('{"total":12.5}', key: "7", headers: { "trace" => "42", "tags" => ["a", nil] })
     assert_equal '{"topic":"orders","partition":3,"offset":42,"timestamp":"2023-11-14T22:13:20.123Z","key":"7",' \
                  '"headers":{"trace":"42","tags":["a",null]},"payload":{"total":12.5}}',
-                 line(one, Part.new(one.raw_payload, value: { "total" => 12.5 }))
+                 line(message, Part.new(message.raw_payload, value: { "total" => 12.5 }))
   end
 
   BYTES = [nil, "", "null", "true", "false", "12", "1.0", "1e2", '"text"', "text", "a\nb\e[2J\u0000", '{"a":1}',
@@ -82,8 +82,8 @@ class MessageLinesTest < Minitest::Test
     random = Random.new(7)
     2000.times do
       key, payload, *values = Array.new(5) { random_part(random) }
-      one = consumed(payload, key: key, headers: { "one" => values[0], "two" => values })
-      read = CLI::JsonInput.new(line(one, decoded(payload), decoded(key))).message
+      message = consumed(payload, key: key, headers: { "one" => values[0], "two" => values })
+      read = CLI::JsonInput.new(line(message, decoded(payload), decoded(key))).message
       found = [read[:key], read[:payload], read[:headers]["one"], *read[:headers]["two"]]
       assert_equal([key, payload, values[0], *values].map { |part| part&.b }, found.map { |part| part&.b })
     end
@@ -93,7 +93,7 @@ class MessageLinesTest < Minitest::Test
     headers = { "text" => "1", "none" => nil, "empty" => "", "many" => ["a", nil, "a"], "bin" => "\xff\x00".b,
                 "mixed" => ["a", "\xfe".b, nil], "\u00fc" => "\u00fc" }
     read = CLI::JsonInput.new(line(consumed("", headers: headers))).message[:headers]
-    bytes = ->(value) { value.is_a?(Array) ? value.map { |one| one&.b } : value&.b }
+    bytes = ->(value) { value.is_a?(Array) ? value.map { |text| text&.b } : value&.b }
     assert_equal headers.transform_values(&bytes), read.transform_values(&bytes)
     fields = JSON.parse(line(consumed("", headers: headers)))
     assert_equal %w[bin mixed], fields["headers_base64"].keys
@@ -199,11 +199,11 @@ class MessageLinesTest < Minitest::Test
   end
 
   def test_terminal_gets_a_block_with_color
-    one = consumed("", key: "7", headers: { "trace" => "42", "tags" => %w[a b], "none" => nil })
+    message = consumed("", key: "7", headers: { "trace" => "42", "tags" => %w[a b], "none" => nil })
     assert_equal "\e[1morders/3 offset 42\e[0m  \e[2m2023-11-14T22:13:20.123Z\e[0m  key \e[33m7\e[0m  " \
                  "\e[2mtrace=42\e[0m  \e[2mtags=a\e[0m  \e[2mtags=b\e[0m  \e[2mnone\e[0m\n" \
                  "{\n  \"a\": [\n    \e[33m1\e[0m,\n    \e[32m\"b: \\\"c\\\"\"\e[0m,\n    \e[33mnull\e[0m\n  ]\n}",
-                 block(one, Part.new("", value: { "a" => [1, "b: \"c\"", nil] }))
+                 block(message, Part.new("", value: { "a" => [1, "b: \"c\"", nil] }))
     assert_equal "orders/3 offset 42  no timestamp\ntombstone",
                  block(consumed(nil, timestamp_ms: -1), Part.new(nil), color: false)
   end
@@ -211,10 +211,10 @@ class MessageLinesTest < Minitest::Test
   # A message could move the cursor, change the title of the window, or hide text.
   def test_no_message_can_control_the_terminal
     evil = "\e]0;title\a\e[2J\u009b31m\u202e\r\n\x7f"
-    one = consumed(evil, key: evil, headers: { evil => evil, "bin" => "\xff\e".b })
+    message = consumed(evil, key: evil, headers: { evil => evil, "bin" => "\xff\e".b })
     [Part.new(evil), Part.new(evil, value: evil), Part.new(evil, value: { evil => [evil] }), Part.new("\xff\e".b),
      Part.new(evil, error: evil)].each do |part|
-      text = block(one, part, color: false)
+      text = block(message, part, color: false)
       refute_match(/[\e\a\r\u007f\u0080-\u009f\u202e]/, text)
       assert_operator text.lines.size, :<=, 7
     end
@@ -222,10 +222,10 @@ class MessageLinesTest < Minitest::Test
 
   # One text would have two encodings.
   def test_headers_with_names_and_values_of_any_bytes_are_shown
-    one = consumed("", headers: { "\u00e9" => "\xff".b, "\xfe".b => "\u00e9", "both\xfe".b => ["\xff".b, nil] })
-    text = block(one, Part.new(""), color: false)
+    message = consumed("", headers: { "\u00e9" => "\xff".b, "\xfe".b => "\u00e9", "both\xfe".b => ["\xff".b, nil] })
+    text = block(message, Part.new(""), color: false)
     assert_includes text, "\u00e9=\\xFF  \\xFE=\u00e9  both\\xFE=\\xFF  both\\xFE"
-    row = JSON.parse(line(one))
+    row = JSON.parse(line(message))
     assert_equal({ "\ufffd" => "\u00e9" }, row["headers"])
     assert_equal({ "\u00e9" => "/w==", "both\ufffd" => ["/w==", nil] }, row["headers_base64"])
   end

@@ -58,11 +58,11 @@ class MessagesTest < Minitest::Test
   end
 
   def test_message
-    one = Fakes::Message.new("orders", 2, 5, "secret", timestamp_ms: 1_700_000_000_123)
-    assert_equal Time.at(1_700_000_000, 123, :millisecond), one.timestamp
-    assert_equal ["orders", 2], one.topic_partition
-    refute_includes one.inspect, "secret"
-    assert_includes one.inspect, "offset 5, 6 bytes"
+    message = Fakes::Message.new("orders", 2, 5, "secret", timestamp_ms: 1_700_000_000_123)
+    assert_equal Time.at(1_700_000_000, 123, :millisecond), message.timestamp
+    assert_equal ["orders", 2], message.topic_partition
+    refute_includes message.inspect, "secret"
+    assert_includes message.inspect, "offset 5, 6 bytes"
     assert_nil Fakes::Message.new("orders", 2, 5, "x", timestamp_ms: -1).timestamp
     assert_nil Fakes::Message.new("orders", 2, 5, "x", timestamp_ms: -1).timestamp
     assert_equal Time.at(0), Fakes::Message.new("orders", 2, 5, "x", timestamp_ms: 0).timestamp, "1970 is a time"

@@ -15,7 +15,8 @@ class MetricsTest < Minitest::Test
 
   # What counts the calls of a topic: nil if nothing does.
   def counts(group: "g", topic: "orders", partition: 0)
-    app.notifications.counters.map { |one| one.calls({ group: group, topic: topic, partition: partition }) }.first
+    facts = { group: group, topic: topic, partition: partition }
+    app.notifications.counters.map { |counter| counter.calls(facts) }.first
   end
 
   def consumed(messages: 20, seconds: 0.25, consumption_lag: 2.0, error: nil, **place)
@@ -84,13 +85,13 @@ class MetricsTest < Minitest::Test
 
   def test_two_metrics_count_the_same_calls
     both = [metrics, Pelton::Metrics.new(app)]
-    counters = app.notifications.counters.map { |one| one.calls({ group: "g", topic: "orders", partition: 3 }) }
+    counters = app.notifications.counters.map { |counter| counter.calls({ group: "g", topic: "orders", partition: 3 }) }
     Pelton::Native::CallMeter.new(3, counters).then do |meter|
       meter.begin
       meter.called(7, nil, nil, false)
     end
-    both.each do |one|
-      assert_includes one.to_text, "pelton_consumer_messages_total{group=\"g\",topic=\"orders\"} 7\n"
+    both.each do |metrics|
+      assert_includes metrics.to_text, "pelton_consumer_messages_total{group=\"g\",topic=\"orders\"} 7\n"
     end
   end
 

@@ -208,7 +208,7 @@ class MigrateTest < Minitest::Test
     code = ["->(m) do m[0][b[1]] end", "{ \"a b\": 1, c: [%w[d e], :\"f g\"] }", "::A::B.new(*c, **d, &e)",
             "!Rails.env.test?", "\"a\#{b(\"c\")}d\"", "/a\#{b}c/i", "-x", "a ? b : c", "5 * (60 + 1)", "x.()", "[]",
             "{}", "\"\"", ":a", "A[:b]"]
-    text = code.map { |one| "call(#{one})\n" }.join
+    text = code.map { |expression| "call(#{expression})\n" }.join
     source = Pelton::CLI::Migrate::Source.read("x.rb", text)
     calls = Pelton::CLI::Migrate::Call.statements(source.root).map { |node| Pelton::CLI::Migrate::Call.of(node) }
     copied = calls.map { |call| call.args.first ? source.text(call.args.first) : "{}" }

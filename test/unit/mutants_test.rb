@@ -22,8 +22,8 @@ class MutantsTest < Minitest::Test
 
         found = find(line, count)
         @lines.push(found)
-        notify do |one|
-          one.call(found.first, "a, b")
+        notify do |listener|
+          listener.call(found.first, "a, b")
         end
         found
       end
@@ -54,7 +54,7 @@ class MutantsTest < Minitest::Test
       "2 number: `12` → `24`", "10 compare: `<` → `<=`", "10 condition: `if` → `unless`",
       "10 drop: `return if count < 1 && !line.empty?` → ``", "10 logic: `&&` → `||`", "10 negation: `!` → ``",
       "10 number: `1` → `2`", "12 swap: `line, count` → `count, line`", "13 drop: `@lines.push(found)` → ``",
-      "13 method: `push` → `unshift`", "15 drop: `one.call(found.first, \"a, b\")` → ``",
+      "13 method: `push` → `unshift`", "15 drop: `listener.call(found.first, \"a, b\")` → ``",
       "15 method: `first` → `last`"
     ].sort, changes(Mutants::RubySites, RUBY).sort
   end
@@ -72,7 +72,7 @@ class MutantsTest < Minitest::Test
       kind.new("file", code).to_a.each do |site|
         changed = site.apply(code)
         assert_equal code.encoding, changed.encoding
-        different = code.lines.zip(changed.lines).each_with_index.reject { |(one, other), _| one == other }
+        different = code.lines.zip(changed.lines).each_with_index.reject { |(before, after), _| before == after }
         assert_equal [site.line - 1], different.map(&:last)
       end
     end

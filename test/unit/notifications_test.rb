@@ -116,7 +116,7 @@ class NotificationsTest < Minitest::Test
 
   def test_calls_are_counted_without_events
     counters = [Object.new, Object.new]
-    counters.each { |one| bus.add_counter(one) }
+    counters.each { |counter| bus.add_counter(counter) }
     assert bus.calls
     refute bus.call_events
     listener = bus.subscribe("job.finished") { nil }

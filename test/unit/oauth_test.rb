@@ -52,11 +52,11 @@ class OauthTest < Minitest::Test
       settings = config
       settings.kafka = { **OPTIONS, "bootstrap.servers" => "a:1" }
       settings.oauth = callback
-      @clients << (one = Pelton::Producer.new(settings, bus: @bus, native: @module))
-      one.produce_async(topic: "a", payload: "x")
-      @native.token_requests << one.name
+      @clients << (opened = Pelton::Producer.new(settings, bus: @bus, native: @module))
+      opened.produce_async(topic: "a", payload: "x")
+      @native.token_requests << opened.name
 
-      assert_equal [one.name, servers], seen.pop
+      assert_equal [opened.name, servers], seen.pop
     end
     assert_empty @errors
   end
@@ -64,12 +64,12 @@ class OauthTest < Minitest::Test
   def test_a_client_gets_its_token_as_often_as_it_asks
     count = 0
     time = Time.now + 60
-    one, fake = producer do |client|
+    opened, fake = producer do |client|
       { token: "#{client}-#{count += 1}", expires_at: time, principal: "me", extensions: { logicalCluster: "lkc-1" } }
     end
     2.times do |number|
-      @native.token_requests << one.name
-      assert_equal ["#{one.name}-#{number + 1}", (time.to_r * 1000).floor, "me", { "logicalCluster" => "lkc-1" }],
+      @native.token_requests << opened.name
+      assert_equal ["#{opened.name}-#{number + 1}", (time.to_r * 1000).floor, "me", { "logicalCluster" => "lkc-1" }],
                    fake.tokens.pop
     end
     assert_empty @errors
@@ -102,45 +102,45 @@ class OauthTest < Minitest::Test
         Fakes::Producer.new(*arguments)
       end))
     end
-    one = Pelton::Producer.new(config { { token: "early", expires_in: 60 } }, bus: @bus, native: slow)
-    @clients << one
-    one.produce_async(topic: "a", payload: "x")
-    assert_equal one.name, name
+    opened = Pelton::Producer.new(config { { token: "early", expires_in: 60 } }, bus: @bus, native: slow)
+    @clients << opened
+    opened.produce_async(topic: "a", payload: "x")
+    assert_equal opened.name, name
     assert_equal "early", @native.producers.last.tokens.pop.first
   end
 
   def test_a_callback_that_raises_is_a_failure_and_an_error_event
     calls = 0
-    one, fake = producer do
+    opened, fake = producer do
       raise IOError, "no route\nto the token server" if (calls += 1) == 1
 
       { token: "t", expires_in: 9 }
     end
-    @native.token_requests << one.name
+    @native.token_requests << opened.name
     assert_equal "IOError: no route", fake.tokens.pop
     event = @errors.pop
-    assert_equal ["oauth", one.name, IOError], [event[:source], event[:client], event[:error].class]
+    assert_equal ["oauth", opened.name, IOError], [event[:source], event[:client], event[:error].class]
     # librdkafka asks again.
-    @native.token_requests << one.name
+    @native.token_requests << opened.name
     assert_equal "t", fake.tokens.pop.first
   end
 
   def test_a_callback_that_ends_its_thread_is_a_failure
-    one, fake = producer { Thread.exit }
-    @native.token_requests << one.name
+    opened, fake = producer { Thread.exit }
+    @native.token_requests << opened.name
     assert_equal "the callback ended its thread (Thread.exit or Thread#kill)", fake.tokens.pop
   end
 
   def test_hanging_callback_delays_no_other_client
     block = Thread::Queue.new
     stuck, stuck_fake = producer { block.pop }
-    one, fake = producer { { token: "t", expires_in: 60 } }
+    opened, fake = producer { { token: "t", expires_in: 60 } }
     @native.token_requests << stuck.name
     eventually { block.num_waiting == 1 }
-    @native.token_requests << one.name
+    @native.token_requests << opened.name
     assert_equal "t", fake.tokens.pop.first
     # Events come as ever, and so does the end.
-    @native.events << [:error, one.name, -195, :_TRANSPORT, "down", false]
+    @native.events << [:error, opened.name, -195, :_TRANSPORT, "down", false]
     assert_equal "kafka", @errors.pop[:source]
     assert_equal 0, stuck.close
     eventually { oauth_threads == ["pelton.oauth"] }
@@ -149,13 +149,13 @@ class OauthTest < Minitest::Test
   end
 
   def test_the_callback_may_close_its_producer
-    one = nil
+    opened = nil
     closed = Thread::Queue.new
-    one, = producer do
-      closed << one.close
+    opened, = producer do
+      closed << opened.close
       { token: "too late", expires_in: 60 }
     end
-    @native.token_requests << one.name
+    @native.token_requests << opened.name
     assert_equal 0, closed.pop
     eventually { oauth_threads.empty? }
     assert_empty @errors
@@ -169,10 +169,10 @@ class OauthTest < Minitest::Test
   end
 
   def test_the_thread_lives_as_long_as_clients_do
-    one, = producer { { token: "t", expires_in: 60 } }
+    opened, = producer { { token: "t", expires_in: 60 } }
     other, = producer { { token: "t", expires_in: 60 } }
     assert_equal ["pelton.oauth"], oauth_threads
-    one.close
+    opened.close
     assert_equal ["pelton.oauth"], oauth_threads
     other.close
     eventually { oauth_threads.empty? }
@@ -185,14 +185,14 @@ class OauthTest < Minitest::Test
       const_set(:Poller, Fakes::Native.new.const(:Poller))
       const_set(:Producer, Class.new { define_singleton_method(:new) { |*| raise Pelton::ConfigError, "acks" } })
     end
-    one = Pelton::Producer.new(config { { token: "t", expires_in: 60 } }, bus: @bus, native: failing)
-    assert_raises(Pelton::ConfigError) { one.produce_async(topic: "a", payload: "x") }
+    opened = Pelton::Producer.new(config { { token: "t", expires_in: 60 } }, bus: @bus, native: failing)
+    assert_raises(Pelton::ConfigError) { opened.produce_async(topic: "a", payload: "x") }
     eventually { oauth_threads.empty? }
   end
 
   def test_a_token_without_an_end
-    one, fake = producer { { token: "t", expires_in: 1e300 } }
-    @native.token_requests << one.name
+    opened, fake = producer { { token: "t", expires_in: 1e300 } }
+    @native.token_requests << opened.name
     assert_equal 1 << 52, fake.tokens.pop[1]
     assert_empty @errors
   end
@@ -212,10 +212,10 @@ class OauthTest < Minitest::Test
 
   def test_bad_token_answers_are_reported_without_secrets
     answers = Thread::Queue.new
-    one, fake = producer { answers.pop }
+    opened, fake = producer { answers.pop }
     BAD.each do |text, answer|
       answers << answer
-      @native.token_requests << one.name
+      @native.token_requests << opened.name
       reason = fake.tokens.pop
       error = @errors.pop[:error]
       assert_kind_of Pelton::ConfigError, error

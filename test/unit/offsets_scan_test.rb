@@ -38,8 +38,8 @@ class OffsetsScanTest < Minitest::Test
 
   def batch(partition, *offsets)
     messages = offsets.map { |offset| Fakes::Message.new("orders", partition, offset, "12345") }
-    @batches << one = Fakes::Batch.new(messages)
-    [:batch, one]
+    @batches << batch = Fakes::Batch.new(messages)
+    [:batch, batch]
   end
 
   def error(code, name, retriable: false) = [:error, Pelton::KafkaError.new(code, name, "no", false, retriable)]
@@ -51,7 +51,7 @@ class OffsetsScanTest < Minitest::Test
     @reader.events = events
     @scan = Pelton::Offsets::Scan.new(@app, ["orders"])
     found = []
-    reason = opened { @scan.run(ranges, seconds: seconds, **options) { |one| found << one.offset } }
+    reason = opened { @scan.run(ranges, seconds: seconds, **options) { |message| found << message.offset } }
     [reason, found]
   end
 

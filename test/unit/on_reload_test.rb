@@ -15,9 +15,9 @@ class OnReloadTest < Minitest::Test
   def after(*errors, &block)
     @bus.subscribe("error.occurred") { |event| @events << event }
     reload(&block)
-    errors.each do |one|
+    errors.each do |error|
       producer.transaction { 1 }
-      fake.fatal_error = one
+      fake.fatal_error = error
     end
     assert_equal 2, producer.transaction { 2 }
     ids
@@ -201,10 +201,10 @@ class OnReloadTest < Minitest::Test
   def test_a_variant_with_a_client_of_its_own_has_its_own_options_changed
     reload { |options, _| options.merge("linger.ms" => options["compression.codec"] ? 7 : 8) }
     idempotent(reload_idempotent: true)
-    [producer, producer.with(compression: :zstd)].each do |one|
-      one.produce_async(**row)
+    [producer, producer.with(compression: :zstd)].each do |variant|
+      variant.produce_async(**row)
       fake.fatal_error = error(46, fatal: true)
-      one.produce_async(**row)
+      variant.produce_async(**row)
     end
     assert_equal [nil, "8", nil, "7"], (@native.producers.map { |made| made.config["linger.ms"] })
     assert_equal [nil, nil, "zstd", "zstd"], (@native.producers.map { |made| made.config["compression.codec"] })

@@ -60,7 +60,7 @@ class OutboxSessionTest < Minitest::Test
   end
 
   def delivery(*waits, error: nil, errors: [nil] * 3)
-    @producer.delivery = Delivery.new(waits, error, errors.map { |one| ["orders", 0, -1, one] })
+    @producer.delivery = Delivery.new(waits, error, errors.map { |failure| ["orders", 0, -1, failure] })
   end
 
   def error(name, fatal: false, code: 3) = Pelton::DeliveryError.new(code, name, "refused", fatal)

@@ -174,15 +174,15 @@ class OutboxTest < Minitest::Test
 
   def test_the_pause_before_a_refused_row_doubles_up_to_five_minutes
     write
-    one = row.first
-    assert_equal [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300], Array.new(11) { one.refuse(refusal) }
+    refused = row.first
+    assert_equal [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300], Array.new(11) { refused.refuse(refusal) }
   end
 
   # Ten rows in one request: Kafka does not say which one is too large.
   def test_the_row_to_blame_for_a_refused_request_is_found
     10.times { |i| write(key: "k#{i}", payload: i.to_s) }
     relay(session = Session.new do |_, rows|
-      refusal(:MSG_SIZE_TOO_LARGE) if rows.any? { |one| one.payload == "6" }
+      refusal(:MSG_SIZE_TOO_LARGE) if rows.any? { |row| row.payload == "6" }
     end)
     assert_equal %w[0 1 2 3 4 5 7 8 9], session.payloads
     assert_equal [["6", 1]], row.pluck(:payload, :attempts)
@@ -217,7 +217,7 @@ class OutboxTest < Minitest::Test
     first, second = row.order(:id).to_a
     first.refuse(refusal)
     facts = Pelton::Outbox.refused
-    assert_equal [[first.id, "orders", "k", 1]], facts.map { |one| one.values_at(:id, :topic, :key, :attempts) }
+    assert_equal [[first.id, "orders", "k", 1]], facts.map { |fact| fact.values_at(:id, :topic, :key, :attempts) }
     assert_equal 1, Pelton::Outbox.retry_refused
     assert_equal [first.id, second.id], row.due(10).map(&:id)
     assert_equal [false, true, 1],

@@ -112,8 +112,8 @@ class OverheadCallsTest < Minitest::Test
                 bus: @bus, owner: @owner
     ).start
     batches = Array.new(2 * BATCHES) { |number| batch(*(number * SIZE...(number + 1) * SIZE)) }
-    batches.shift(BATCHES).each { |one| consume(coordinator, one) }
-    count { batches.each { |one| consume(coordinator, one) } }.fdiv(BATCHES)
+    batches.shift(BATCHES).each { |batch| consume(coordinator, batch) }
+    count { batches.each { |batch| consume(coordinator, batch) } }.fdiv(BATCHES)
   end
 
   # As the listener and a worker do.

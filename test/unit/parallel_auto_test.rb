@@ -12,7 +12,7 @@ class ParallelAutoTest < Minitest::Test
   Parallel = Pelton::Parallel
 
   # Dear enough to be no matter of inline's alone.
-  DEAR = ->(one) { 2000.times { one.hash } && one }
+  DEAR = ->(input) { 2000.times { input.hash } && input }
 
   def auto(engines, **options)
     @said = Thread::Queue.new
@@ -40,12 +40,12 @@ class ParallelAutoTest < Minitest::Test
 
   # Gives what it was given, at once.
   class Quick < Pool
-    def dispatch(inputs, _job, **) = Parallel::Lazy.new(inputs, ->(one) { one })
+    def dispatch(inputs, _job, **) = Parallel::Lazy.new(inputs, ->(input) { input })
   end
 
   # Does the work ten times: on a loaded machine, too, that takes longest.
   class Clumsy < Pool
-    def dispatch(inputs, job, **) = Parallel::Lazy.new(inputs, ->(one) { 10.times.map { job.call(one) }.last })
+    def dispatch(inputs, job, **) = Parallel::Lazy.new(inputs, ->(input) { 10.times.map { job.call(input) }.last })
   end
 
   # Fails fast.
@@ -83,7 +83,7 @@ class ParallelAutoTest < Minitest::Test
   def test_an_engine_may_fail_where_inline_does
     auto({ thread: Failing.new })
     eventually(60) do
-      @auto.dispatch(["a"] * 50, ->(one) { DEAR.call(one) && raise("all are bad") }).to_a
+      @auto.dispatch(["a"] * 50, ->(input) { DEAR.call(input) && raise("all are bad") }).to_a
       !@said.empty?
     end
     assert_equal :thread, @said.pop.first
@@ -93,7 +93,7 @@ class ParallelAutoTest < Minitest::Test
   def test_auto_stays_inline_when_inline_takes_no_time
     found = eventually(60) do
       auto({ thread: Quick.new })
-      _, seconds, = trial(Array.new(20_000, "a"), ->(one) { one })
+      _, seconds, = trial(Array.new(20_000, "a"), ->(input) { input })
       assert @auto.close(timeout: 20)
       seconds if seconds[:thread].nil?
     end
@@ -134,7 +134,7 @@ class ParallelAutoTest < Minitest::Test
 
   def test_a_trial_makes_everything_once
     calls = Hash.new(0).compare_by_identity
-    job = ->(one) { DEAR.call(one).tap { calls[one] += 1 } }
+    job = ->(input) { DEAR.call(input).tap { calls[input] += 1 } }
     pool = Counting.new(made = [])
     auto({ thread: pool })
     all = []
@@ -150,7 +150,7 @@ class ParallelAutoTest < Minitest::Test
   def test_the_first_are_there_while_the_last_are_in_work
     auto({ thread: Quick.new })
     go = Thread::Queue.new
-    future = @auto.dispatch([*0..99], ->(one) { one < 99 ? one : go.pop })
+    future = @auto.dispatch([*0..99], ->(input) { input < 99 ? input : go.pop })
     assert_equal [*0..49], future.first(50).map(&:first)
     refute_predicate future, :done?
     go << "last"
@@ -164,7 +164,7 @@ class ParallelAutoTest < Minitest::Test
     first = @auto.dispatch([0], ->(_) { go.pop })
     eventually(20) { go.num_waiting == 1 }
     made = Thread::Queue.new
-    futures = Array.new(20) { |number| @auto.dispatch([number], ->(one) { made << one }) }
+    futures = Array.new(20) { |number| @auto.dispatch([number], ->(input) { made << input }) }
     futures.first(19).each(&:cancel)
     go << 0
     assert_equal [0], first.values
@@ -175,7 +175,7 @@ class ParallelAutoTest < Minitest::Test
   # Else whatever comes would wait behind it until its own time is over, for ever.
   def test_a_job_that_hangs_ends_the_trial
     auto({ thread: Quick.new })
-    job = ->(one) { one == "hang" ? Thread::Queue.new.pop : one }
+    job = ->(input) { input == "hang" ? Thread::Queue.new.pop : input }
     assert_instance_of Pelton::WaitTimeout, @auto.dispatch(["hang"] * 50, job, timeout: 0.1).at(0).last
     eventually(20) { Pelton::Threads.list.none? { |thread| thread.name == "pelton.parallel[auto]" } }
     assert_equal ["a"] * 50, @auto.dispatch(["a"] * 50, job).values
@@ -190,7 +190,7 @@ class ParallelAutoTest < Minitest::Test
     eventually(20) { waiter.status == "sleep" }
     assert @auto.close(timeout: 20)
     assert_equal [Pelton::CancelledError], waiter.value.map(&:class).uniq
-    assert_equal [1], @auto.dispatch([1], ->(one) { one }).values, "inline"
+    assert_equal [1], @auto.dispatch([1], ->(input) { input }).values, "inline"
     assert_empty(Pelton::Threads.list.select { |thread| thread.name == "pelton.parallel[auto]" })
   end
 
@@ -208,7 +208,7 @@ class ParallelAutoTest < Minitest::Test
     auto({ thread: Quick.new })
     go = Thread::Queue.new
     future = @auto.dispatch([1], ->(_) { go.pop })
-    output = in_child(limit: 60) { @auto.dispatch([2], ->(one) { one }).values == [2] }
+    output = in_child(limit: 60) { @auto.dispatch([2], ->(input) { input }).values == [2] }
     assert_equal "true\n", output
     go << 1
     assert_equal [1], future.values
@@ -237,7 +237,7 @@ class ParallelAutoTest < Minitest::Test
 
   def test_auto_keeps_only_the_workers_of_the_chosen_engine
     slow = Held.new
-    quick = Class.new(Held) { def dispatch(inputs, _job, **) = Parallel::Lazy.new(inputs, ->(one) { one }) }.new
+    quick = Class.new(Held) { def dispatch(inputs, _job, **) = Parallel::Lazy.new(inputs, ->(input) { input }) }.new
     auto({ thread: slow, ractor: quick }, again: 0)
     2.times do |round|
       assert_equal :ractor, trial.first

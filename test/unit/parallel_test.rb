@@ -62,38 +62,38 @@ class ParallelTest < Minitest::Test
 
   def test_payloads_made_by_workers_are_kept_until_released
     engine = ByHand.new
-    one = decoding(engine)
+    decoding = decoding(engine)
     batch = texts("a", nil, "b")
-    one.dispatch(batch)
+    decoding.dispatch(batch)
     assert_equal %w[a b], engine.inputs.first.map(&:raw_payload), "no tombstone"
-    reading = Thread.new { one.call(batch.messages[2]) }
+    reading = Thread.new { decoding.call(batch.messages[2]) }
     eventually { reading.status == "sleep" }
     engine.futures.first.fulfil(0, %w[A], {})
-    assert_equal "A", one.call(batch.messages[0]), "while the rest is in work"
+    assert_equal "A", decoding.call(batch.messages[0]), "while the rest is in work"
     assert_nil batch.messages[0].kept
     engine.futures.first.fulfil(1, %w[B], {})
     assert_equal "B", reading.value
     assert_equal [["A"], nil, ["B"]], batch.messages.map(&:kept)
-    assert_equal "inline a", one.call(batch.messages[0]), "it is the message that remembers"
-    assert_empty one.instance_variable_get(:@pending)
-    assert_empty one.instance_variable_get(:@futures)
+    assert_equal "inline a", decoding.call(batch.messages[0]), "it is the message that remembers"
+    assert_empty decoding.instance_variable_get(:@pending)
+    assert_empty decoding.instance_variable_get(:@futures)
   end
 
   def test_payload_that_workers_did_not_make_is_made_on_read
     engine = ByHand.new
-    one = decoding(engine)
+    decoding = decoding(engine)
     batch = texts("a", "b")
-    one.dispatch(batch)
+    decoding.dispatch(batch)
     engine.futures.first.fulfil(0, [nil, "B"], { 0 => ArgumentError.new("in a worker") })
-    assert_equal ["inline a", nil, ["B"]], [one.call(batch.messages[0]), *batch.messages.map(&:kept)]
+    assert_equal ["inline a", nil, ["B"]], [decoding.call(batch.messages[0]), *batch.messages.map(&:kept)]
     fallback = @fallbacks.pop
     assert_equal ["orders", 1, "in a worker"], [*fallback.values_at(:topic, :count), fallback[:error].message]
-    one.dispatch(late = texts("c"))
-    waiting = Thread.new { one.call(late.messages[0]) }
+    decoding.dispatch(late = texts("c"))
+    waiting = Thread.new { decoding.call(late.messages[0]) }
     eventually { waiting.status == "sleep" }
-    one.cancel("orders", 1)
+    decoding.cancel("orders", 1)
     refute_predicate engine.futures.last, :done?
-    one.cancel("orders", 0)
+    decoding.cancel("orders", 0)
     assert_equal "inline c", waiting.value
     assert_nil late.messages[0].kept
     assert_predicate @told, :empty?
@@ -102,15 +102,15 @@ class ParallelTest < Minitest::Test
 
   def test_no_time
     engine = ByHand.new
-    one = decoding(engine, timeout: 0.01)
-    one.dispatch(batch = texts("a"))
-    assert_equal "inline a", one.call(batch.messages[0])
-    assert_empty one.instance_variable_get(:@pending)
+    decoding = decoding(engine, timeout: 0.01)
+    decoding.dispatch(batch = texts("a"))
+    assert_equal "inline a", decoding.call(batch.messages[0])
+    assert_empty decoding.instance_variable_get(:@pending)
   end
 
   def test_small_batches_make_no_objects
-    one = decoding(engine = ByHand.new(2))
-    one.dispatch(Messages.new(Object.new.tap { |list| def list.size = 1 })) # it has no each
+    decoding = decoding(engine = ByHand.new(2))
+    decoding.dispatch(Messages.new(Object.new.tap { |list| def list.size = 1 })) # it has no each
     assert_empty @told, "errors: the batch was not looked into"
     assert_empty engine.inputs
   end
@@ -124,38 +124,38 @@ class ParallelTest < Minitest::Test
   # As a deserializer does that rescues and returns: the native message then raises it where it is read again.
   def test_a_payload_that_is_a_decode_error_ends_no_engine
     engine = ByHand.new
-    one = decoding(engine)
+    decoding = decoding(engine)
     batch = texts("a", "b")
     batch.messages[0].define_singleton_method(:keep) { |_| raise Pelton::DecodeError.new("orders", 0, 1, "bad") }
-    one.dispatch(batch)
+    decoding.dispatch(batch)
     engine.futures.first.fulfil(0, %w[A B], {})
     assert_equal ["B"], batch.messages[1].kept
-    assert_empty one.instance_variable_get(:@pending)
+    assert_empty decoding.instance_variable_get(:@pending)
   end
 
   def test_an_engine_that_fails_loses_nothing
     engine = ByHand.new
     def engine.dispatch(*, **) = raise(Pelton::ClosedError, "pool")
-    one = decoding(engine)
-    one.dispatch(batch = texts("a"))
-    assert_equal "inline a", one.call(batch.messages[0])
+    decoding = decoding(engine)
+    decoding.dispatch(batch = texts("a"))
+    assert_equal "inline a", decoding.call(batch.messages[0])
     assert_equal "parallel", @told.pop[:source]
   end
 
   def test_an_engine_that_is_faster_than_its_own_dispatch
     engine = ByHand.new
     def engine.dispatch(inputs, ...) = super.tap { |future| future.fulfil(0, inputs.map { "made" }, {}) }
-    one = decoding(engine)
-    one.dispatch(batch = texts("a"))
+    decoding = decoding(engine)
+    decoding.dispatch(batch = texts("a"))
     assert_equal ["made"], batch.messages[0].kept
-    assert_empty one.instance_variable_get(:@pending)
+    assert_empty decoding.instance_variable_get(:@pending)
   end
 
   def test_deserializer_unfit_for_ractors_is_reported_once
     engine = ByHand.new
-    one = decoding(engine)
+    decoding = decoding(engine)
     2.times do
-      one.dispatch(texts("a", "b"))
+      decoding.dispatch(texts("a", "b"))
       error = Pelton::WorkError.new("Ractor::IsolationError", "no")
       engine.futures.last.fulfil(0, [nil, nil], { 0 => error, 1 => error })
     end
@@ -166,7 +166,7 @@ class ParallelTest < Minitest::Test
   # A deserializer that asks for the payload of its own message would wait for itself.
   def test_payload_in_a_worker_is_the_decoded_value
     message = Text.new("a")
-    ask = ->(one) { Pelton::Deserializing.payload(->(_) { flunk }, one) }
+    ask = ->(asked) { Pelton::Deserializing.payload(->(_) { flunk }, asked) }
     assert_equal "decoded", Parallel::Decoding::Job.new(ask).call(message)
     assert_nil message.kept
   end
@@ -277,8 +277,8 @@ class ParallelTest < Minitest::Test
     pool = Parallel::Pool.new(Puppet, size: 2, min: 1, part: 1)
     future = pool.dispatch(%w[a b], nil, timeout: 20)
     eventually(20) { Puppet.all.size == 2 && Puppet.all.all?(&:part) }
-    one, other = Puppet.all
-    one.die([one.part.inputs[0].upcase], {})
+    dying, other = Puppet.all
+    dying.die([dying.part.inputs[0].upcase], {})
     other.die
     port = other.instance_variable_get(:@port)
     port << :exited # of the other: who looks, sees both
@@ -296,7 +296,9 @@ class ParallelTest < Minitest::Test
   # An overloaded pool killed healthy workers: those that had just begun what was late before.
   def test_work_that_is_late_because_it_waited_costs_no_worker
     told = Thread::Queue.new
-    bus = Pelton::Notifications.new.tap { |one| one.subscribe("worker.replaced") { |event| told << event } }
+    bus = Pelton::Notifications.new.tap do |notifications|
+      notifications.subscribe("worker.replaced") { |event| told << event }
+    end
     pool = Parallel.engine(:thread, size: 1, min: 1, part: 1, bus: bus)
     gate = Thread::Queue.new
     late = pool.dispatch(["late"], ->(_) { gate.pop }, timeout: 600)

@@ -75,7 +75,7 @@ class PartitionReportTest < Minitest::Test
     assert_equal [:queued, []], coordinator.snapshot
     work until idle?
     (condition, jobs), line = during
-    assert_equal [:running, [[:consume, 3, 0]]], [condition, jobs.map { |one| one.to_a.values_at(0, 3, 4) }]
+    assert_equal [:running, [[:consume, 3, 0]]], [condition, jobs.map { |job| job.to_a.values_at(0, 3, 4) }]
     assert_includes 0..Guard::PATIENCE, jobs[0].seconds
     assert_includes 0..jobs[0].seconds, jobs[0].call
     assert_match(/\Aconsume runs for \d\.\d s, 3 of 3 messages not finished from offset 0 on/, line)

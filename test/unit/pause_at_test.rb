@@ -15,13 +15,14 @@ class PauseAtTest < Minitest::Test
       @coordinator = nil
       coordinator.receive(batch(0, 1))
       @ownership.on_seek = -> { raise Pelton::KafkaError.new(-195, :_TRANSPORT, "away") }
-      script do |one|
-        next if @asked.equal?(one)
+      script do |consumer|
+        next if @asked.equal?(consumer)
 
-        @asked = one
-        assert_raises(Pelton::KafkaError) { one.pause(seconds, at: 9) }
-        assert_raises(Pelton::InvalidMessageError) { one.pause(seconds, at: Fakes::Message.new("other", 0, 1, "x")) }
-        refute_predicate one, :paused?
+        @asked = consumer
+        assert_raises(Pelton::KafkaError) { consumer.pause(seconds, at: 9) }
+        foreign = Fakes::Message.new("other", 0, 1, "x")
+        assert_raises(Pelton::InvalidMessageError) { consumer.pause(seconds, at: foreign) }
+        refute_predicate consumer, :paused?
       end
       coordinator.receive(batch(2))
       work until idle?
@@ -34,10 +35,10 @@ class PauseAtTest < Minitest::Test
     coordinator.receive(batch(0))
     coordinator.receive(batch(1))
     @ownership.on_seek = -> { Timeout.timeout(0.001) { Thread::Queue.new.pop } }
-    script do |one|
-      one.pause(30)
-      assert_raises(Timeout::Error) { one.pause(at: 9) }
-      assert_predicate one, :paused?
+    script do |consumer|
+      consumer.pause(30)
+      assert_raises(Timeout::Error) { consumer.pause(at: 9) }
+      assert_predicate consumer, :paused?
     end
     2.times { work }
     assert_predicate self, :idle?
@@ -52,7 +53,7 @@ class PauseAtTest < Minitest::Test
     coordinator.receive(first = batch(0))
     @ownership.on_seek = -> { raise Pelton::KafkaError.new(-172, :_STATE, "not assigned") }
     answers = []
-    script { |one| answers << one.seek(9) << one.pause(1, at: 9) }
+    script { |consumer| answers << consumer.seek(9) << consumer.pause(1, at: 9) }
     @ownership.here = false
     2.times { work }
     assert_equal [false, false], answers
@@ -65,7 +66,7 @@ class PauseAtTest < Minitest::Test
   def test_a_seek_of_a_partition_that_is_not_fetched_yet_raises
     coordinator.receive(batch(0))
     @ownership.on_seek = -> { raise Pelton::KafkaError.new(-172, :_STATE, "erroneous state") }
-    script { |one| assert_equal :_STATE, assert_raises(Pelton::KafkaError) { one.seek(9) }.name }
+    script { |consumer| assert_equal :_STATE, assert_raises(Pelton::KafkaError) { consumer.seek(9) }.name }
     2.times { work }
     assert_equal [[1, 7]], @ownership.marks
   end
@@ -76,7 +77,7 @@ class PauseAtTest < Minitest::Test
     error = Pelton::KafkaError.new(-185, :_TIMED_OUT, "late")
     @ownership.define_singleton_method(:commit_offset) { |*| raise error }
     answers = []
-    script { |one| answers << one.seek(9) if one.messages.first.offset.zero? }
+    script { |consumer| answers << consumer.seek(9) if consumer.messages.first.offset.zero? }
     2.times { work }
     coordinator.receive(batch(9))
     work

@@ -36,8 +36,8 @@ class PollerTest < Minitest::Test
 
   def test_names
     assert_equal "payments", poller("payments").name
-    one, two = Array.new(2) { poller.name[/\Apelton\.poll\.(\d+)\z/, 1].to_i }
-    assert_equal one + 1, two
+    first, second = Array.new(2) { poller.name[/\Apelton\.poll\.(\d+)\z/, 1].to_i }
+    assert_equal first + 1, second
     assert_equal "pelton.poll", Pelton::Poller.shared(@module).name
     assert_same Pelton::Poller.shared(@module), Pelton::Poller.shared(@module)
   end
@@ -96,10 +96,10 @@ class PollerTest < Minitest::Test
 
   def test_the_last_client_is_closed_by_a_subscriber
     own = poller("own")
-    one = producer(own)
+    producer = producer(own)
     answers = Thread::Queue.new
-    @bus.subscribe("kafka.log") { answers << [Thread.current.name, one.close] }
-    @native.pollers.first.events << [:log, one.name, 3, "FAIL", "x"]
+    @bus.subscribe("kafka.log") { answers << [Thread.current.name, producer.close] }
+    @native.pollers.first.events << [:log, producer.name, 3, "FAIL", "x"]
     assert_equal ["pelton.events.own", 0], answers.pop
     eventually { names.empty? }
     producer(own)
@@ -109,15 +109,15 @@ class PollerTest < Minitest::Test
   # Publishes five events whose subscriber does this at the first; returns its other events.
   def after_a_subscriber(&deed)
     seen = Thread::Queue.new
-    one = producer(poller("own"))
+    producer = producer(poller("own"))
     @bus.subscribe("kafka.log") do |event|
       seen << event[:message]
       deed.call if event[:message].zero?
     end
-    5.times { |number| @native.pollers.first.events << [:log, one.name, 3, "FAIL", number] }
+    5.times { |number| @native.pollers.first.events << [:log, producer.name, 3, "FAIL", number] }
     assert_equal [0, 1, 2, 3, 4], Array.new(5) { seen.pop }
     eventually { names == ["pelton.events.own"] }
-    one.close
+    producer.close
     eventually { names.empty? }
     assert_empty seen
   end
@@ -168,11 +168,11 @@ class PollerTest < Minitest::Test
   end
 
   def test_a_subscriber_that_raises_costs_its_own_event_only
-    one = producer(poller("own"))
+    producer = producer(poller("own"))
     seen = Thread::Queue.new
     @bus.subscribe("error.occurred") { |event| seen << event[:error].message }
     @bus.subscribe("kafka.log") { |event| raise event[:message] }
-    2.times { |number| @native.pollers.first.events << [:log, one.name, 3, "FAIL", "no #{number}"] }
+    2.times { |number| @native.pollers.first.events << [:log, producer.name, 3, "FAIL", "no #{number}"] }
     assert_equal(["no 0", "no 1"], Array.new(2) { seen.pop })
   end
 
@@ -203,11 +203,11 @@ class PollerTest < Minitest::Test
   def test_delays_at_the_end_are_reported
     told = Thread::Queue.new
     @bus.subscribe("events.delayed") { |event| told << event[:count] }
-    one = producer(poller("own"))
+    producer = producer(poller("own"))
     late(3.0)
     assert_equal 1, told.pop
     late(3.0, 3.0)
-    one.close
+    producer.close
     assert_equal 2, told.pop
   end
 

@@ -28,7 +28,7 @@ class ProcessCommandsTest < Minitest::Test
   end
 
   def report(&condition) = eventually { reports.reverse.find(&condition) }
-  def readers = @native.subscriptions.select { |one| one.config["group.id"].end_with?(".commands") }
+  def readers = @native.subscriptions.select { |subscription| subscription.config["group.id"].end_with?(".commands") }
 
   def put(payload)
     @native.kafka.append(COMMANDS, 0, payload)
@@ -50,10 +50,10 @@ class ProcessCommandsTest < Minitest::Test
 
   def test_quiet_resume_and_stop_do_what_the_signals_do
     commanded
-    id = report { |one| one.commands == COMMANDS }.id
+    id = report { |report| report.commands == COMMANDS }.id
     command(id, "quiet")
     assert_equal "command", event("app.quieting")[:reason]
-    report { |one| one.state == "quiet" }
+    report { |report| report.state == "quiet" }
     command(id, "resume")
     event("app.resumed")
     eventually { reports.last.state == "running" }
@@ -65,18 +65,18 @@ class ProcessCommandsTest < Minitest::Test
 
   def test_the_next_report_comes_soon_after_a_command
     commanded(report_interval: 600)
-    command(report { |one| one.commands == COMMANDS }.id, "quiet")
+    command(report { |report| report.commands == COMMANDS }.id, "quiet")
     eventually { reports.size == 2 }
   end
 
   def test_a_second_stop_does_not_force_the_end
     block_jobs
     commanded
-    id = report { |one| one.commands == COMMANDS }.id
+    id = report { |report| report.commands == COMMANDS }.id
     produce_to_the_consumer
     @begun.pop
     2.times { command(id, "stop") }
-    report { |one| one.state == "stopping" }
+    report { |report| report.state == "stopping" }
     eventually(20, "both are read") { readers.first.position(COMMANDS, 0) == 2 }
     @gate.close
     assert app.server.wait(20), "it was forced"
@@ -136,8 +136,8 @@ class ProcessCommandsTest < Minitest::Test
   def failing(error)
     native = @native.to_module
     native::Subscription.block = lambda do |*all|
-      Fakes::Subscription.new(*all, @native.kafka).tap do |one|
-        one.define_singleton_method(:watermarks) { |*| raise error }
+      Fakes::Subscription.new(*all, @native.kafka).tap do |subscription|
+        subscription.define_singleton_method(:watermarks) { |*| raise error }
       end
     end
     native
@@ -173,7 +173,7 @@ class ProcessCommandsTest < Minitest::Test
 
   def test_without_a_topic_no_commands_are_taken
     start(report_topic: REPORTS, report_interval: 0.02)
-    assert_nil report { |one| one.state == "running" }.commands
+    assert_nil report { |report| report.state == "running" }.commands
     assert_empty readers
   end
 

@@ -38,8 +38,10 @@ class ProcessMetricsTest < Minitest::Test
   def samples(text) = text.lines(chomp: true).grep_v(/\A#/)
 
   def test_each_series_has_the_number_of_its_process
-    two = [0, 3].map { |number| Pelton::ProcessSeries.new(number).tap { |one| one.take(number, text(number + 1)) } }
-    all = Pelton::ProcessSeries.text(two)
+    all_series = [0, 3].map do |number|
+      Pelton::ProcessSeries.new(number).tap { |series| series.take(number, text(number + 1)) }
+    end
+    all = Pelton::ProcessSeries.text(all_series)
     assert_equal text(0).lines.grep(/\A#/), all.lines.grep(/\A#/).grep_v(/pelton_process_up/)
     assert_equal ['jobs{process="0",state="running"} 2', 'jobs{process="3",state="running"} 2',
                   'done_total{process="0"} 1', 'done_total{process="0",topic="a} 7"} 0.5',
@@ -51,19 +53,19 @@ class ProcessMetricsTest < Minitest::Test
   end
 
   def test_counters_and_histograms_of_a_restarted_process_go_on
-    one = Pelton::ProcessSeries.new(0)
-    shown = -> { samples(Pelton::ProcessSeries.text([one])) }
-    one.take(11, text(5))
-    one.take(11, text(6))
+    series = Pelton::ProcessSeries.new(0)
+    shown = -> { samples(Pelton::ProcessSeries.text([series])) }
+    series.take(11, text(5))
+    series.take(11, text(6))
     assert_equal 'done_total{process="0"} 6', shown.call[1]
-    one.take
+    series.take
     assert_equal ['done_total{process="0"} 6', 'done_total{process="0",topic="a} 7"} 0.5',
                   'seconds_bucket{process="0",le="+Inf"} 6', 'seconds_sum{process="0"} 1.5',
                   'seconds_count{process="0"} 6', 'pelton_process_up{process="0"} 0'], shown.call
-    one.take(12, "# TYPE jobs gauge\njobs{state=\"running\"} 1\n")
+    series.take(12, "# TYPE jobs gauge\njobs{state=\"running\"} 1\n")
     assert_equal ['done_total{process="0"} 6', 'jobs{process="0",state="running"} 1'], shown.call.values_at(0, 5)
-    one.take(13, text(2))
-    one.take(13, text(3))
+    series.take(13, text(2))
+    series.take(13, text(3))
     assert_equal ['done_total{process="0"} 9', 'done_total{process="0",topic="a} 7"} 1.0',
                   'seconds_bucket{process="0",le="+Inf"} 9', 'seconds_sum{process="0"} 3.0',
                   'seconds_count{process="0"} 9', 'jobs{process="0",state="running"} 2',
@@ -71,26 +73,27 @@ class ProcessMetricsTest < Minitest::Test
   end
 
   def test_metrics_without_a_head_are_shown_as_they_are
-    one = Pelton::ProcessSeries.new(0)
-    one.take(1, "# TYPE done_total counter\ndone_total 4\nother NaN 1764300000\n")
-    one.take(2, "# TYPE done_total counter\ndone_total 1\nother 3\n")
-    assert_equal ['done_total{process="0"} 5', 'other{process="0"} 3'], samples(Pelton::ProcessSeries.text([one]))[0, 2]
+    series = Pelton::ProcessSeries.new(0)
+    series.take(1, "# TYPE done_total counter\ndone_total 4\nother NaN 1764300000\n")
+    series.take(2, "# TYPE done_total counter\ndone_total 1\nother 3\n")
+    assert_equal ['done_total{process="0"} 5', 'other{process="0"} 3'],
+                 samples(Pelton::ProcessSeries.text([series]))[0, 2]
   end
 
   def test_sums_that_are_not_finite_go_on_as_such
-    one = Pelton::ProcessSeries.new(0)
+    series = Pelton::ProcessSeries.new(0)
     [%w[2 NaN +Inf -Inf], %w[2 1 1 1]].each_with_index do |sums, pid|
       samples = sums.each_with_index.map { |sum, at| "seconds_sum{at=\"#{at}\"} #{sum}\n" }
-      one.take(pid, "# TYPE seconds histogram\n#{samples.join}")
+      series.take(pid, "# TYPE seconds histogram\n#{samples.join}")
     end
-    shown = samples(Pelton::ProcessSeries.text([one])).map { |line| line[/\S+\z/] }
+    shown = samples(Pelton::ProcessSeries.text([series])).map { |line| line[/\S+\z/] }
     assert_equal %w[4 NaN Infinity -Infinity], shown.first(4)
   end
 
   # Prometheus refuses a sample that has a label twice, and with it the whole answer.
   def test_a_label_process_of_the_app_is_renamed_as_prometheus_renames_it
-    one = Pelton::ProcessSeries.new(3)
-    one.take(1, <<~'TEXT')
+    series = Pelton::ProcessSeries.new(3)
+    series.take(1, <<~'TEXT')
       age{process="web"} 1
       age{exported_process="a",process="b",} 2
       age{at="process=\"x\",}", process = "c"} 3
@@ -99,7 +102,7 @@ class ProcessMetricsTest < Minitest::Test
     assert_equal ['age{process="3",exported_process="web"} 1',
                   'age{process="3",exported_process="a",exported_exported_process="b"} 2',
                   'age{process="3",at="process=\"x\",}",exported_process="c"} 3',
-                  'age{process="3"} 4'], samples(Pelton::ProcessSeries.text([one]))[0, 4]
+                  'age{process="3"} 4'], samples(Pelton::ProcessSeries.text([series]))[0, 4]
   end
 
   OPEN = <<~METRICS
@@ -118,10 +121,12 @@ class ProcessMetricsTest < Minitest::Test
   METRICS
 
   def test_openmetrics_of_processes
-    two = [0, 1].map { |number| Pelton::ProcessSeries.new(number).tap { |one| one.take(1, OPEN, open: true) } }
-    assert two.all?(&:open?)
-    two[1].take(2, OPEN, open: true)
-    assert_equal <<~TEXT, Pelton::ProcessSeries.text(two, open: true)
+    all_series = [0, 1].map do |number|
+      Pelton::ProcessSeries.new(number).tap { |series| series.take(1, OPEN, open: true) }
+    end
+    assert all_series.all?(&:open?)
+    all_series[1].take(2, OPEN, open: true)
+    assert_equal <<~TEXT, Pelton::ProcessSeries.text(all_series, open: true)
       # HELP E Counted.
       # TYPE E counter
       E_total{process="0",topic="a"} 3
@@ -146,9 +151,9 @@ class ProcessMetricsTest < Minitest::Test
   end
 
   def test_openmetrics_of_a_process_as_text
-    one = Pelton::ProcessSeries.new(0)
-    one.take(1, OPEN, open: true)
-    assert_equal <<~TEXT, Pelton::ProcessSeries.text([one])
+    series = Pelton::ProcessSeries.new(0)
+    series.take(1, OPEN, open: true)
+    assert_equal <<~TEXT, Pelton::ProcessSeries.text([series])
       # HELP E_total Counted.
       # TYPE E_total counter
       E_total{process="0",topic="a"} 3

@@ -142,7 +142,7 @@ class ProcessingTest < Minitest::Test
     backlog = Backlog.new(10)
     backlog.release
     batches = [batch(0), batch(1), batch(2)]
-    batches.each { |one| backlog.add(one) }
+    batches.each { |batch| backlog.add(batch) }
     give(backlog)
     backlog.release
     assert_equal [0, 1, 1], batches.map(&:releases)
@@ -225,16 +225,16 @@ class ProcessingTest < Minitest::Test
 
   def test_instrument_counts_calls_with_messages
     counts = Pelton::Native::CallCounts.new([60.0], [10.0])
-    counter = Object.new.tap { |one| one.define_singleton_method(:calls) { |_facts| counts } }
+    counter = Object.new.tap { |object| object.define_singleton_method(:calls) { |_facts| counts } }
     instrument = Instrument.new(bus)
     job = Job.new(nil, :consume, { group: "g", topic: "orders", partition: 3 }, batch(1, 2), 1)
     tick = Job.new(nil, :tick, job.facts)
-    call = lambda do |one|
-      one.queued_at = 5.0
-      one.begun_at = (batch(1).timestamp_ms / 1000.0) + 7
-      one.given = 2
-      instrument.begin(one, 5.5)
-      instrument.around(one) { return_of_call }
+    call = lambda do |counted|
+      counted.queued_at = 5.0
+      counted.begun_at = (batch(1).timestamp_ms / 1000.0) + 7
+      counted.given = 2
+      instrument.begin(counted, 5.5)
+      instrument.around(counted) { return_of_call }
     end
     call.(job) # nothing counts
     bus.add_counter(counter)

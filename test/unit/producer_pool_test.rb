@@ -20,7 +20,7 @@ class ProducerPoolTest < Minitest::Test
 
   def pool(size: 2, timeout: 5, kafka: {}, &options)
     Pelton::ProducerPool.new(@config, size: size, timeout: timeout, bus: @bus, native: @module, kafka: kafka, &options)
-                        .tap { |one| @pools << one }
+                        .tap { |pool| @pools << pool }
   end
 
   def ids = @native.producers.map { |made| made.config["transactional.id"] }
@@ -29,7 +29,7 @@ class ProducerPoolTest < Minitest::Test
   def holder(pool)
     inside = Thread::Queue.new
     go_on = Thread::Queue.new
-    thread = Pelton::Threads.start("test") { pool.with { |one| inside.push(one) && go_on.pop } }
+    thread = Pelton::Threads.start("test") { pool.with { |producer| inside.push(producer) && go_on.pop } }
     [inside.pop, go_on, thread]
   end
 
@@ -39,15 +39,15 @@ class ProducerPoolTest < Minitest::Test
     pools = [Pelton::ProducerPool.new(@config, native: @module, kafka: { "transactional.id" => "u" }),
              app.producer_pool(kafka: { "transactional.id" => "v" })]
     @pools.concat(pools)
-    assert_equal([[5, 5]] * 2, pools.map { |one| [one.size, one.timeout] })
+    assert_equal([[5, 5]] * 2, pools.map { |pool| [pool.size, pool.timeout] })
   end
 
   def test_each_has_an_id_of_its_own
-    two = pool
-    assert_equal(1, two.transaction { 1 })
+    producers = pool
+    assert_equal(1, producers.transaction { 1 })
     assert_equal ["t-0"], ids, "the others open when they are borrowed"
-    _, go_on, thread = holder(two)
-    two.transaction { 1 }
+    _, go_on, thread = holder(producers)
+    producers.transaction { 1 }
     go_on << 1
     thread.join
     assert_equal %w[t-0 t-1], ids
@@ -60,43 +60,43 @@ class ProducerPoolTest < Minitest::Test
   end
 
   def test_a_block_within_the_block_gets_the_same_producer
-    two = pool(size: 1)
-    two.with do |outer|
-      two.with { |inner| assert_same outer, inner }
-      two.transaction { |tx| two.transaction { |inner| assert_same tx, inner } }
+    producers = pool(size: 1)
+    producers.with do |outer|
+      producers.with { |inner| assert_same outer, inner }
+      producers.transaction { |tx| producers.transaction { |inner| assert_same tx, inner } }
     end
     assert_equal %i[begin commit], fake.steps
   end
 
   def test_producer_returns_to_the_pool_however_the_block_ends
-    one = pool(size: 1, timeout: 0)
-    assert_raises(ZeroDivisionError) { one.with { 1 / 0 } }
-    assert_equal(3, one.with { break 3 })
+    producers = pool(size: 1, timeout: 0)
+    assert_raises(ZeroDivisionError) { producers.with { 1 / 0 } }
+    assert_equal(3, producers.with { break 3 })
     inside = Thread::Queue.new
-    thread = Pelton::Threads.start("test") { one.with { inside.push(1) && Thread.stop } }
+    thread = Pelton::Threads.start("test") { producers.with { inside.push(1) && Thread.stop } }
     inside.pop
     thread.kill.join
-    assert_equal(4, one.with { 4 })
+    assert_equal(4, producers.with { 4 })
   end
 
   def test_nothing_in_time
-    one = pool(size: 1, timeout: 0.05)
-    _, go_on, thread = holder(one)
+    producers = pool(size: 1, timeout: 0.05)
+    _, go_on, thread = holder(producers)
     error = nil
-    taken = seconds { error = assert_raises(Pelton::PoolTimeout) { one.with { flunk } } }
+    taken = seconds { error = assert_raises(Pelton::PoolTimeout) { producers.with { flunk } } }
     assert_operator taken, :>=, 0.05
     assert_equal "none of the pool's 1 producers was free within 0.05 s: raise its size or timeout", error.message
     go_on << 1
     thread.join
-    assert_equal(1, one.with { 1 })
+    assert_equal(1, producers.with { 1 })
   end
 
   def test_waiting_threads_are_served_in_order
-    one = pool(size: 1)
-    _, go_on, thread = holder(one)
+    producers = pool(size: 1)
+    _, go_on, thread = holder(producers)
     order = Thread::Queue.new
     others = Array.new(10) do |index|
-      Pelton::Threads.start("test") { one.with { order << index } }.tap { |other| eventually { other.stop? } }
+      Pelton::Threads.start("test") { producers.with { order << index } }.tap { |other| eventually { other.stop? } }
     end
     go_on << 1
     Pelton::Threads.join([thread, *others])
@@ -125,41 +125,41 @@ class ProducerPoolTest < Minitest::Test
 
   def test_an_interrupt_while_a_producer_is_lent_loses_none
     stop = Class.new(StandardError)
-    one = pool(size: 1, timeout: 0)
-    free = one.instance_variable_get(:@free)
+    producers = pool(size: 1, timeout: 0)
+    free = producers.instance_variable_get(:@free)
     free.define_singleton_method(:pop) { super().tap { Thread.current.raise(stop) } }
-    assert_raises(stop) { one.with { flunk } }
+    assert_raises(stop) { producers.with { flunk } }
     free.singleton_class.remove_method(:pop)
-    assert_equal(1, one.with { 1 })
+    assert_equal(1, producers.with { 1 })
   end
 
   # Whoever is killed while it waits, even when it was just served, keeps nothing.
   def test_killed_waiters
-    two = pool(size: 2)
+    producers = pool(size: 2)
     200.times do
-      threads = Array.new(6) { Pelton::Threads.start("test") { 3.times { two.with { Thread.pass } } } }
+      threads = Array.new(6) { Pelton::Threads.start("test") { 3.times { producers.with { Thread.pass } } } }
       threads.each_with_index { |thread, index| index.even? && Thread.pass && thread.kill }
       assert_empty Pelton::Threads.join(threads, 10 * Guard::PATIENCE)
     end
-    one, go_on, thread = holder(two)
-    two.with { |other| refute_same one, other }
+    held, go_on, thread = holder(producers)
+    producers.with { |other| refute_same held, other }
     go_on << 1
     thread.join
   end
 
   def test_a_fiber_that_is_dropped_with_its_thread_gives_its_producer_back
-    one = pool(size: 1, timeout: 0)
-    Pelton::Threads.start("test") { Fiber.new { one.with { Fiber.yield } }.resume }.join
-    assert_equal(1, one.with { 1 })
+    producers = pool(size: 1, timeout: 0)
+    Pelton::Threads.start("test") { Fiber.new { producers.with { Fiber.yield } }.resume }.join
+    assert_equal(1, producers.with { 1 })
   end
 
   def test_fibers_wait_for_each_other
-    one = pool(size: 1)
+    producers = pool(size: 1)
     order = []
     SmallScheduler.run do
       5.times do |index|
         Fiber.schedule do
-          one.transaction do
+          producers.transaction do
             order << [:in, index]
             sleep_a_moment
             order << [:out, index]
@@ -175,57 +175,57 @@ class ProducerPoolTest < Minitest::Test
   # --- the end ---
 
   def test_close_waits_for_checked_out_producers
-    one = pool
-    producer, go_on, thread = holder(one)
-    closer = Pelton::Threads.start("test") { one.close }
-    eventually { closer.stop? && one.closed? }
+    producers = pool
+    producer, go_on, thread = holder(producers)
+    closer = Pelton::Threads.start("test") { producers.close }
+    eventually { closer.stop? && producers.closed? }
     refute_predicate producer, :closed?
-    assert_raises(Pelton::ClosedError) { one.with { flunk } }
+    assert_raises(Pelton::ClosedError) { producers.with { flunk } }
     go_on << 1
     Pelton::Threads.join([thread, closer])
     assert_predicate producer, :closed?
   end
 
   def test_close_ends_at_its_timeout
-    one = pool
-    producer, go_on, thread = holder(one)
-    assert_operator seconds { one.close(timeout: 0.05) }, :<, 30
+    producers = pool
+    producer, go_on, thread = holder(producers)
+    assert_operator seconds { producers.close(timeout: 0.05) }, :<, 30
     assert_predicate producer, :closed?
     go_on << 1
     thread.join
   end
 
   def test_close_raises_in_threads_that_wait_for_a_producer
-    one = pool(size: 1)
-    _, go_on, thread = holder(one)
+    producers = pool(size: 1)
+    _, go_on, thread = holder(producers)
     errors = Thread::Queue.new
-    waiting = Pelton::Threads.start("test", report: ->(e) { errors << e }) { one.with { flunk } }
+    waiting = Pelton::Threads.start("test", report: ->(e) { errors << e }) { producers.with { flunk } }
     eventually { waiting.stop? }
-    closer = Pelton::Threads.start("test") { one.close }
+    closer = Pelton::Threads.start("test") { producers.close }
     assert_kind_of Pelton::ClosedError, errors.pop
     go_on << 1
     Pelton::Threads.join([thread, waiting, closer])
   end
 
   def test_close_by_the_code_that_checked_out_a_producer_raises
-    one = pool
-    assert_raises(Pelton::TransactionError) { one.with { one.close } }
-    assert_equal(1, one.with { 1 })
+    producers = pool
+    assert_raises(Pelton::TransactionError) { producers.with { producers.close } }
+    assert_equal(1, producers.with { 1 })
   end
 
   def test_close_counts_undelivered_messages
-    one = pool
-    one.with { |producer| producer.transaction { 1 } }
+    producers = pool
+    producers.with { |producer| producer.transaction { 1 } }
     fake.undelivered = 3
-    assert_equal 3, one.close
+    assert_equal 3, producers.close
   end
 
   def test_reload_opens_new_producers
-    one = pool
-    one.transaction { 1 }
+    producers = pool
+    producers.transaction { 1 }
     old = fake
-    assert_equal 0, one.reload
-    assert_equal(2, one.transaction { 2 })
+    assert_equal 0, producers.reload
+    assert_equal(2, producers.transaction { 2 })
     refute_same old, fake
     assert_equal %w[t-0 t-0], ids
   end
@@ -260,15 +260,16 @@ class ProducerPoolTest < Minitest::Test
 
   # The child would fence the parent, and each other child.
   def test_fixed_ids_are_for_one_process
-    one = pool
+    producers = pool
     assert_match(/ForkError: the pool of producers with transactional.id t was opened in process #{Process.pid}/,
-                 in_child { one.with { "lent" } })
+                 in_child { producers.with { "lent" } })
   end
 
   # Reloaded in the child, it is still the parent's ids.
   def test_fixed_ids_are_for_one_process_after_a_reload_and_beside_a_block
-    [pool, pool { { "linger.ms" => 1 } }].each do |one|
-      assert_match(/ForkError: .* in process #{Process.pid} /, in_child { one.reload && one.with { "lent" } })
+    [pool, pool { { "linger.ms" => 1 } }].each do |producers|
+      assert_match(/ForkError: .* in process #{Process.pid} /,
+                   in_child { producers.reload && producers.with { "lent" } })
     end
   end
 
@@ -285,9 +286,9 @@ class ProducerPoolTest < Minitest::Test
   end
 
   def test_a_timeout_that_ruby_cannot_wait_for
-    one = pool(size: 1, timeout: 1e300)
-    _, go_on, thread = holder(one)
-    other = Pelton::Threads.start("test") { one.with { :lent } }
+    producers = pool(size: 1, timeout: 1e300)
+    _, go_on, thread = holder(producers)
+    other = Pelton::Threads.start("test") { producers.with { :lent } }
     eventually { other.stop? }
     go_on << 1
     assert_equal :lent, other.value
@@ -308,28 +309,28 @@ class ProducerPoolTest < Minitest::Test
     key = :"transactional.id"
     kinds = [pool(kafka: { key => "s" }), pool(kafka: { "transactional.id" => "s" }) { { "linger.ms" => 1 } },
              pool(kafka: { "transactional.id" => "other" }) { |index| { key => "s-#{index}" } }]
-    kinds.each do |two|
-      _, go_on, thread = holder(two)
-      two.transaction { two.with { 1 } }
+    kinds.each do |producers|
+      _, go_on, thread = holder(producers)
+      producers.transaction { producers.with { 1 } }
       go_on << 1
       thread.join
-      two.transaction { 1 }
-      two.close
+      producers.transaction { 1 }
+      producers.close
     end
     assert_equal %w[s-1 s-0] * 3, ids
   end
 
   def test_producer_closed_inside_its_block_is_replaced
-    one = pool(size: 1)
-    2.times { one.with { |producer| producer.transaction { 1 } && producer.close } }
-    assert_equal(2, one.transaction { 2 })
+    producers = pool(size: 1)
+    2.times { producers.with { |producer| producer.transaction { 1 } && producer.close } }
+    assert_equal(2, producers.transaction { 2 })
     assert_equal %w[t-0 t-0 t-0], ids
   end
 
   def test_waiter_for_a_closed_producer_gets_a_new_one
-    one = pool(size: 1)
-    producer, go_on, thread = holder(one)
-    waiting = Pelton::Threads.start("test") { one.with { |other| [other.equal?(producer), other.closed?] } }
+    producers = pool(size: 1)
+    producer, go_on, thread = holder(producers)
+    waiting = Pelton::Threads.start("test") { producers.with { |other| [other.equal?(producer), other.closed?] } }
     eventually { waiting.stop? }
     producer.close
     go_on << 1
@@ -338,29 +339,29 @@ class ProducerPoolTest < Minitest::Test
   end
 
   def test_wrong_options_of_one_call_do_not_affect_other_calls
-    one = pool(size: 1) { |index| (@calls = @calls.to_i + 1) == 1 ? nil : { "transactional.id" => "x#{index}" } }
-    assert_raises(Pelton::ConfigError) { one.with { flunk } }
-    assert_equal(1, one.transaction { 1 })
+    producers = pool(size: 1) { |index| (@calls = @calls.to_i + 1) == 1 ? nil : { "transactional.id" => "x#{index}" } }
+    assert_raises(Pelton::ConfigError) { producers.with { flunk } }
+    assert_equal(1, producers.transaction { 1 })
   end
 
   def test_the_app_closes_its_pools
     app = Pelton::App.new(native: @module)
     app.configure { |config| config.kafka = { "transactional.id" => "t" } }
-    one = app.producer_pool(size: 3)
-    one.transaction { 1 }
+    producers = app.producer_pool(size: 3)
+    producers.transaction { 1 }
     assert_equal 0, app.close
-    assert_predicate one, :closed?
+    assert_predicate producers, :closed?
   end
 
   def test_the_app_closes_a_pool_that_was_closed_and_reloaded
     app = Pelton::App.new(native: @module)
     app.configure { |config| config.kafka = { "transactional.id" => "t" } }
-    one = app.producer_pool
-    one.close
+    producers = app.producer_pool
+    producers.close
     other = app.producer_pool
-    one.reload
-    one.transaction { 1 }
+    producers.reload
+    producers.transaction { 1 }
     app.close
-    assert_equal [true, true], [one, other].map(&:closed?)
+    assert_equal [true, true], [producers, other].map(&:closed?)
   end
 end

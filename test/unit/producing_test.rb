@@ -66,7 +66,7 @@ class ProducingTest < Minitest::Test
   end
 
   def test_piped_messages_go_through_the_middleware
-    @producer.middleware.append(->(one) { { **one, headers: { **one[:headers], "trace" => "1" } } })
+    @producer.middleware.append(->(message) { { **message, headers: { **message[:headers], "trace" => "1" } } })
     @producer.pipe_sync(consumed("x", key: "k", headers: { "a" => "b" }), to: "out")
     assert_equal [["out", "x", "k", nil, nil, { "a" => "b", "trace" => "1" }]], sent
   end

@@ -86,7 +86,8 @@ class RactorPoolTest < Minitest::Test
 
     def test_invalid_arguments_are_refused
       pool = Pelton::RactorPool.new(size: 1)
-      { "input 1 = String: is not shareable: a String that is not frozen" => -> { pool.map([1, +"a"]) { |one| one } },
+      { "input 1 = String: is not shareable: a String that is not frozen" =>
+          -> { pool.map([1, +"a"]) { |input| input } },
         "@inner, a Hash that is not frozen" => -> { pool.map([1], Keeper.new({})) },
         "@inner.@inner, a Hash that is not frozen" => -> { pool.map([1], Keeper.new(Keeper.new({}))) },
         "from variable 'pool'" => -> { pool.map([1]) { |_| pool } },

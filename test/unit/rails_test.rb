@@ -38,7 +38,7 @@ class RailsTest < Minitest::Test
     ActiveRecord::Base.establish_connection(adapter: "sqlite3", database: ":memory:", pool: 1, reaping_frequency: 0)
     @current = current
     Wrapped.executor = executor
-    [Wrapped, Bare].each { |one| one.log = @log }
+    [Wrapped, Bare].each { |klass| klass.log = @log }
   end
 
   def teardown
@@ -59,8 +59,8 @@ class RailsTest < Minitest::Test
       made.to_run { ActiveSupport::CurrentAttributes.reset_all }
       made.to_complete { ActiveSupport::CurrentAttributes.reset_all }
       pools = ActiveRecord::ConnectionAdapters::ConnectionPool # from 7.2 on, the pools have hooks of their own
-      [ActiveRecord::QueryCache, pools].each do |one|
-        one.install_executor_hooks(made) if one.respond_to?(:install_executor_hooks)
+      [ActiveRecord::QueryCache, pools].each do |mod|
+        mod.install_executor_hooks(made) if mod.respond_to?(:install_executor_hooks)
       end
     end
   end

@@ -101,7 +101,9 @@ class RebalanceTest < Minitest::Test
     @gate.close
     finished.pop
     timers = listener.instance_variable_get(:@timers)
-    timers.pending.grep(Pelton::Consuming::Rebalance::Revocation).each { |one| timers.set(one, Pelton::Clock.now) }
+    timers.pending.grep(Pelton::Consuming::Rebalance::Revocation).each do |revocation|
+      timers.set(revocation, Pelton::Clock.now)
+    end
     subscription.wake
     eventually { !subscription.revoking?(token) }
     assert_equal 3, @native.kafka.position("g", ["orders", 0])
@@ -237,8 +239,9 @@ class RebalanceTest < Minitest::Test
     holders = [server, listener, *%i[@jobs @monitor @workers @restarts].map do |name|
                                    server.instance_variable_get(name)
                                  end]
-    kept = holders.flat_map { |one| one.instance_variables.map { |name| one.instance_variable_get(name) } }
-    sizes = kept.select { |one| one.is_a?(Hash) || one.is_a?(Array) || one.is_a?(ObjectSpace::WeakMap) }.map(&:size)
+    kept = holders.flat_map { |holder| holder.instance_variables.map { |name| holder.instance_variable_get(name) } }
+    tables = kept.select { |value| [Hash, Array, ObjectSpace::WeakMap].any? { |kind| value.is_a?(kind) } }
+    sizes = tables.map(&:size)
     assert_operator sizes.max, :<=, 10
     assert_equal({}, server.generations)
   end

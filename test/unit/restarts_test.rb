@@ -17,7 +17,7 @@ class RestartsTest < Minitest::Test
     start
   end
 
-  def groups = @native.subscriptions.map { |one| one.config["group.id"] }
+  def groups = @native.subscriptions.map { |subscription| subscription.config["group.id"] }
 
   def test_a_failed_group_stops_the_server
     server = two_groups
@@ -182,8 +182,9 @@ class RestartsTest < Minitest::Test
     assert_nil here
     assert_empty @native.producers, "opened by the first copy"
     there.partition_count("dead")
+    configs = @native.producers.map(&:config)
     assert_equal [%w[b:1 shop/there]],
-                 (@native.producers.map { |one| one.config.values_at("bootstrap.servers", "transactional.id") })
+                 (configs.map { |config| config.values_at("bootstrap.servers", "transactional.id") })
     assert app.stop
     assert_predicate there, :closed?
   end

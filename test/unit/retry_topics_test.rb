@@ -50,9 +50,10 @@ class RetryTopicsTest < Minitest::Test
   end
 
   def test_a_retry_topic_gives_each_message_once_and_alone
-    one = stages(retries: 3, delay: 7, decode: :json).first
-    assert_equal [1, 0, nil, :json, "dead"], [one.max_messages, one.retries, one.delay, one.decode, one.dead_letters]
-    assert_equal ["orders", 0, "g"], one.stage.to_a
+    stage = stages(retries: 3, delay: 7, decode: :json).first
+    assert_equal [1, 0, nil, :json, "dead"],
+                 [stage.max_messages, stage.retries, stage.delay, stage.decode, stage.dead_letters]
+    assert_equal ["orders", 0, "g"], stage.stage.to_a
     assert_equal [0, 3], [main.retries, main(retries: 3).retries]
   end
 

@@ -198,7 +198,7 @@ class RoutingTest < Minitest::Test
     assert_equal ["^orders\\..*$", "^orders\\.eu.*$", "orders.us", "other"], group.subscription
     assert_equal({ "orders.us" => nil, "other" => :json, "*" => nil }, group.decode)
     assert_includes config_error { group.topic("orders") }, "has no route in group app"
-    assert_equal [["^orders\\."]], (groups(topics: ["^orders\\."]).map { |one| one.topics.keys })
+    assert_equal [["^orders\\."]], (groups(topics: ["^orders\\."]).map { |chosen| chosen.topics.keys })
     assert_includes config_error { routing.draw { topic(/^orders\./, to: Orders) } }, "routed twice"
     loop = config_error { routing.draw { topic(/^or/, to: Orders) { dead_letters "orders.dead" } } }
     assert_includes loop, "is matched by the topic's own pattern"
@@ -314,7 +314,8 @@ class RoutingTest < Minitest::Test
       topic("c", to: Orders) { on_failure { :skip } }
     end
     a, b, c = groups.first.topics.values_at("a", "b", "c")
-    assert_equal [["a.dead", 0], ["b.dead", 3], [nil, nil]], ([a, b, c].map { |one| [one.dead_letters, one.retries] })
+    assert_equal [["a.dead", 0], ["b.dead", 3], [nil, nil]],
+                 ([a, b, c].map { |route| [route.dead_letters, route.retries] })
     assert_equal :skip, c.on_failure.call(nil)
   end
 

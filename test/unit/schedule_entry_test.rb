@@ -47,7 +47,7 @@ class ScheduleEntryTest < Minitest::Test
     ids.each { |id, place| assert_equal place, Ids.partition(id, Partitions.new, "sched", 1) }
     assert_equal [99 % 3, 116 % 3],
                  [{ key: "b", partition_key: "c" }, { partition: 4 }]
-                   .map { |one| Ids.assign(nil, { topic: "t", **one }, Partitions.new, "sched", 1).last }
+                   .map { |options| Ids.assign(nil, { topic: "t", **options }, Partitions.new, "sched", 1).last }
   end
 
   def test_partition_in_an_id_counts_also_after_the_topic_grew

@@ -77,7 +77,7 @@ class ScheduleMemoryTest < Minitest::Test
     add(3)
     assert_equal [PAYLOAD, payload, PAYLOAD], @index.map(&:payload)
     10.times { add(2, payload: payload) }
-    assert_equal [payload, PAYLOAD, PAYLOAD], @index.map(&:payload).sort_by { |one| -one.bytesize }
+    assert_equal [payload, PAYLOAD, PAYLOAD], @index.map(&:payload).sort_by { |text| -text.bytesize }
     assert_operator kept.last, :<, 4_000_000
   end
 end

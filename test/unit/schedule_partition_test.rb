@@ -118,7 +118,7 @@ class SchedulePartitionTest < Minitest::Test
     errors = []
     @bus.subscribe("error.occurred") { |event| errors << event[:error].message }
     missing = Pelton::DeliveryError.new(3, :UNKNOWN_TOPIC_OR_PART, "no such topic", false, false, "gone")
-    @native.producers.each { |one| one.on_count = ->(topic) { topic == "gone" ? missing : 4 } }
+    @native.producers.each { |producer| producer.on_count = ->(topic) { topic == "gone" ? missing : 4 } }
     read(entry("a", "1", topic: "gone").record("sched"), entry("b", "2", partition: 4).record("sched"),
          entry("c", "3", partition: 3).record("sched"))
     assert_equal ["3", nil], written
@@ -132,9 +132,9 @@ class SchedulePartitionTest < Minitest::Test
     errors = []
     @bus.subscribe("error.occurred") { |event| errors << event[:error].message }
     dropped = Pelton::DeliveryError.new(-152, :_PURGE_QUEUE, "purged", false, false, "mails")
-    @native.producers.each do |one|
-      one.on_send = ->(_, delivery) { delivery.define_singleton_method(:wait) { |**| raise dropped } }
-      one.on_step = ->(name, _) { raise REFUSALS["huge"] if name == :commit }
+    @native.producers.each do |producer|
+      producer.on_send = ->(_, delivery) { delivery.define_singleton_method(:wait) { |**| raise dropped } }
+      producer.on_step = ->(name, _) { raise REFUSALS["huge"] if name == :commit }
     end
     read(add("late"))
     assert_empty written

@@ -28,7 +28,7 @@ class ScheduleServiceTest < Minitest::Test
   Served = Struct.new(:number, :calls) do
     attr_accessor :next_at
 
-    %i[take read_to].each { |name| define_method(name) { |one| calls << [name, number, one] } }
+    %i[take read_to].each { |name| define_method(name) { |argument| calls << [name, number, argument] } }
     %i[promote close].each { |name| define_method(name) { calls << [name, number] } }
   end
 

@@ -10,12 +10,12 @@ class SeekTest < Minitest::Test
 
   # Another place is sought in the first consume, then the block runs in it.
   def seeking(to, &block)
-    script do |one|
+    script do |consumer|
       next if @sought
 
       @sought = true
-      assert one.seek(to)
-      block&.call(one)
+      assert consumer.seek(to)
+      block&.call(consumer)
     end
   end
 
@@ -37,8 +37,8 @@ class SeekTest < Minitest::Test
 
   def test_the_running_method_goes_on_and_its_marks_count_for_nothing
     coordinator.receive(batch(5, 6))
-    seeking(0) do |one|
-      one.messages.each { |message| assert one.mark_as_consumed(message) }
+    seeking(0) do |consumer|
+      consumer.messages.each { |message| assert consumer.mark_as_consumed(message) }
       coordinator.receive(batch(0))
       assert_predicate self, :idle?, "one job at a time"
     end
@@ -63,7 +63,7 @@ class SeekTest < Minitest::Test
     coordinator
     work
     consumer = nil
-    script { |one| consumer = one }
+    script { |instance| consumer = instance }
     coordinator.receive(batch(0))
     work
     script { nil }
@@ -91,7 +91,7 @@ class SeekTest < Minitest::Test
   def test_partition_that_starts_again_at_offset_zero_is_read
     coordinator.receive(batch(0, 1, 2))
     coordinator.receive(old = batch(3))
-    script { |one| start_anew if one.messages.first.offset.zero? && @fresh.nil? }
+    script { |consumer| start_anew if consumer.messages.first.offset.zero? && @fresh.nil? }
     work until idle?
     assert_equal [:assigned, [0, 1, 2], [0], [1]], @log
     assert_equal 1, old.releases
@@ -111,7 +111,7 @@ class SeekTest < Minitest::Test
     coordinator.receive(first = batch(0, 1))
     coordinator.receive(batch(2))
     @ownership.on_seek = -> { raise Pelton::KafkaError.new(-195, :_TRANSPORT, "away") }
-    script { |one| assert_raises(Pelton::KafkaError) { one.seek(9) } if one.messages.first.offset.zero? }
+    script { |consumer| assert_raises(Pelton::KafkaError) { consumer.seek(9) } if consumer.messages.first.offset.zero? }
     work until idle?
     assert_equal [:assigned, [0, 1], [2]], @log
     assert_equal [[2, 7], [3, 7]], @ownership.marks
@@ -125,7 +125,7 @@ class SeekTest < Minitest::Test
       @ownership.epoch += 1
       raise Pelton::KafkaError.new(-185, :_TIMED_OUT, "late")
     end
-    script { |one| assert_raises(Pelton::KafkaError) { one.seek(9) } if one.messages.first.offset.zero? }
+    script { |consumer| assert_raises(Pelton::KafkaError) { consumer.seek(9) } if consumer.messages.first.offset.zero? }
     2.times { work }
     assert_empty @ownership.marks
     assert_equal 1, first.releases
@@ -139,7 +139,7 @@ class SeekTest < Minitest::Test
     coordinator.receive(first = batch(50, 51))
     coordinator.receive(second = batch(52))
     @ownership.on_seek = -> { Timeout.timeout(0.001) { Thread::Queue.new.pop } }
-    script { |one| assert_raises(Timeout::Error) { one.seek(9) } if one.messages.first.offset == 50 }
+    script { |consumer| assert_raises(Timeout::Error) { consumer.seek(9) } if consumer.messages.first.offset == 50 }
     2.times { work }
     assert_equal [[52, 7]], @ownership.marks, "it may not take place at all"
     other = Pelton::Consuming::JobsQueue.instance_method(:pop).bind_call(@jobs) # a worker has it
@@ -157,7 +157,7 @@ class SeekTest < Minitest::Test
     coordinator.receive(batch(50))
     coordinator.receive(batch(51))
     @ownership.on_seek = -> { raise Pelton::KafkaError.new(-185, :_TIMED_OUT, "late") }
-    script { |one| assert_raises(Pelton::KafkaError) { one.seek(9) } if one.messages.first.offset == 50 }
+    script { |consumer| assert_raises(Pelton::KafkaError) { consumer.seek(9) } if consumer.messages.first.offset == 50 }
     work until idle?
     coordinator.receive(batch(52))
     work until idle?
@@ -167,9 +167,9 @@ class SeekTest < Minitest::Test
 
   def test_a_seek_forgot_the_word_of_the_last_mark
     coordinator.receive(batch(5, 6))
-    script do |one|
-      one.mark_as_consumed(one.messages.first, metadata: "word")
-      assert one.seek(2)
+    script do |consumer|
+      consumer.mark_as_consumed(consumer.messages.first, metadata: "word")
+      assert consumer.seek(2)
     end
     2.times { work }
     assert_equal [[6, "word"], [2, "word"]], @ownership.marks.map(&:first).zip(@ownership.words)
@@ -182,7 +182,7 @@ class SeekTest < Minitest::Test
     2.times { work }
     assert_empty @ownership.marks + @ownership.committed
     coordinator.receive(batch(2))
-    script { |one| one.mark_as_consumed(one.messages.first) }
+    script { |consumer| consumer.mark_as_consumed(consumer.messages.first) }
     work
     assert_equal [[3, 7]], @ownership.marks
   end
@@ -190,9 +190,9 @@ class SeekTest < Minitest::Test
   def test_words_for_places_and_messages
     coordinator.receive(batch(5, 6))
     time = Time.now
-    script do |one|
-      [:beginning, :end, time, one.messages.last].each { |place| one.seek(place) }
-      assert_raises(Pelton::InvalidMessageError) { one.seek(Fakes::Message.new("other", 0, 1, "x")) }
+    script do |consumer|
+      [:beginning, :end, time, consumer.messages.last].each { |place| consumer.seek(place) }
+      assert_raises(Pelton::InvalidMessageError) { consumer.seek(Fakes::Message.new("other", 0, 1, "x")) }
     end
     2.times { work }
     assert_equal [:beginning, :end, time, 6], @ownership.seeks
@@ -200,7 +200,7 @@ class SeekTest < Minitest::Test
 
   def test_pause_at_a_message
     coordinator.receive(batch(5, 6))
-    seeking(0) { |one| assert one.pause(30, at: one.messages.last) }
+    seeking(0) { |consumer| assert consumer.pause(30, at: consumer.messages.last) }
     2.times { work }
     assert_equal [0, 6], @ownership.seeks
     coordinator.receive(batch(6))
@@ -213,9 +213,9 @@ class SeekTest < Minitest::Test
   # The hook was once called although the partition was at another position by then.
   def test_the_end_that_was_reached_before_a_seek_is_forgotten
     coordinator.receive(batch(0))
-    script do |one|
+    script do |consumer|
       coordinator.change_state { |state| state.at_end = true }
-      assert one.seek(0)
+      assert consumer.seek(0)
     end
     work until idle?
     assert_equal [:assigned, [0]], @log
@@ -229,8 +229,8 @@ class SeekTest < Minitest::Test
   # Two seeks at once, and a seek while a transaction sends its offsets.
   def test_seeks_run_one_after_the_other
     coordinator.receive(batch(0))
-    one = nil
-    script { |consumer| one = consumer }
+    instance = nil
+    script { |consumer| instance = consumer }
     2.times { work }
     running = 0
     most = 0
@@ -242,7 +242,8 @@ class SeekTest < Minitest::Test
       go_on.pop
       running -= 1
     end
-    threads = [-> { one.seek(1) }, -> { one.seek(2) }, -> { coordinator.seeks.exclude { @ownership.on_seek.call } }]
+    threads = [-> { instance.seek(1) }, -> { instance.seek(2) },
+               -> { coordinator.seeks.exclude { @ownership.on_seek.call } }]
     threads.map! { |call| Thread.new(&call) }
     3.times do
       entered.pop
@@ -255,7 +256,7 @@ class SeekTest < Minitest::Test
   end
 
   def test_no_seek_at_the_end_of_the_partition
-    coordinator.receive(one = batch(0))
+    coordinator.receive(received = batch(0))
     answers = []
     script do |consumer|
       coordinator.end(:revoked)
@@ -266,7 +267,7 @@ class SeekTest < Minitest::Test
     assert_equal [[false, false], [:assigned, [0], :revoked], []], [answers, @log, @ownership.seeks],
                  "answers, calls, seeks"
     assert_empty @ownership.marks, "consume may have left its rest"
-    assert_equal 1, one.releases
+    assert_equal 1, received.releases
   end
 
   def test_revoked_in_the_middle_of_a_seek
@@ -279,7 +280,7 @@ class SeekTest < Minitest::Test
       raise Pelton::KafkaError.new(-172, :_STATE, "not assigned")
     end
     answer = nil
-    script { |one| answer = one.seek(9) }
+    script { |consumer| answer = consumer.seek(9) }
     work until idle?
     assert_equal [false, [:assigned, [0], :revoked]], [answer, @log]
     assert_equal [1, 1], [first.releases, late.releases]
@@ -290,17 +291,17 @@ class SeekTest < Minitest::Test
     coordinator
     work
     consumer = nil
-    Consumer.hooks[:tick] = ->(one) { consumer = one }
+    Consumer.hooks[:tick] = ->(instance) { consumer = instance }
     @coordinator = nil
     coordinator(tick_every: 1)
     work
     coordinator.wake_up(Pelton::Clock.now + 2)
     work
-    coordinator.receive(one = batch(0))
+    coordinator.receive(received = batch(0))
     refute_predicate self, :idle?
     assert consumer.seek(7)
     assert_predicate self, :idle?
-    assert_equal 1, one.releases
+    assert_equal 1, received.releases
     coordinator.receive(batch(7))
     work
     assert_equal [7], @log.last
@@ -315,7 +316,7 @@ class SeekTest < Minitest::Test
       settings.fetch(:concurrency, 1).times { work }
       coordinator.receive(batch(50, 51))
       consumer, old = nil
-      script { |one| consumer, old = one, one.messages.to_a } # rubocop:disable Style/ParallelAssignment
+      script { |instance| consumer, old = instance, instance.messages.to_a } # rubocop:disable Style/ParallelAssignment
       work until idle?
       mark = -> { old.map { |message| consumer.mark_as_consumed(message) } }
       script { nil }
@@ -367,9 +368,9 @@ class SeekTest < Minitest::Test
 
   def test_a_seek_breaks_off_between_two_messages
     one_by_one
-    script do |one, message|
+    script do |consumer, message|
       @log << message.offset
-      one.seek(0) if @log == [5]
+      consumer.seek(0) if @log == [5]
     end
     coordinator.receive(batch(5, 6, 7))
     work
@@ -382,9 +383,9 @@ class SeekTest < Minitest::Test
 
   def test_a_pause_breaks_off_and_its_message_comes_again
     one_by_one
-    script do |one, message|
+    script do |consumer, message|
       @log << message.offset
-      one.pause(30) if @log == [5, 6]
+      consumer.pause(30) if @log == [5, 6]
     end
     coordinator.receive(batch(5, 6, 7))
     work

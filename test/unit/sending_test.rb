@@ -139,11 +139,11 @@ class SendingTest < Minitest::Test
     poller = Struct.new(:emitted).new(0)
     labels = Pelton::Labels.new(poller)
     all = Array.new(30_000) { |id| OpenTransaction.new(id, [id.to_s], true) }
-    all.each do |one|
+    all.each do |transaction|
       poller.emitted += 1
-      labels.add(one)
+      labels.add(transaction)
     end
-    found = all.map { |one| labels.of(one.id, 0).tap { labels.published } }
+    found = all.map { |transaction| labels.of(transaction.id, 0).tap { labels.published } }
     assert_equal all.flat_map(&:labels), found
     (30_001..100_000).each { |id| labels.add(OpenTransaction.new(id, ["x"], true)) }
     assert_operator labels.size, :<=, 1_000
@@ -171,7 +171,8 @@ class SendingTest < Minitest::Test
     @producer.with(compression: "zstd", acks: "1", timeout: 1).produce_async(topic: "a", payload: "2")
     @producer.with(acks: 0).produce_async(topic: "a", payload: "3")
     @producer.produce_async(topic: "a", payload: "4")
-    assert_equal [%w[1 2], %w[3], %w[4]], (@native.producers.map { |one| one.messages.map { |message| message[1] } })
+    assert_equal [%w[1 2], %w[3], %w[4]],
+                 (@native.producers.map { |producer| producer.messages.map { |message| message[1] } })
     assert_equal %w[1 zstd], @native.producers[0].config.values_at("acks", "compression.codec")
     assert_equal ["0", nil], @native.producers[1].config.values_at("acks", "compression.codec")
     assert_nil @native.producers[2].config["acks"]
@@ -183,7 +184,7 @@ class SendingTest < Minitest::Test
     assert_equal ["1500", nil], fake.config.values_at("message.timeout.ms", "request.timeout.ms")
     @producer.with(request_timeout: 2.5).produce_async(topic: "a", payload: "3")
     assert_equal "2500", @native.producers.pop.config["request.timeout.ms"]
-    @native.producers.each_with_index { |one, index| one.undelivered = index + 1 }
+    @native.producers.each_with_index { |producer, index| producer.undelivered = index + 1 }
     refute @producer.flush(timeout: 1)
     assert_equal 3, @producer.pending
     assert_equal 3, @producer.purge

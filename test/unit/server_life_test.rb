@@ -21,13 +21,13 @@ class ServerLifeTest < Minitest::Test
   def test_a_start_forgets_clients_that_were_closed_and_keeps_the_others
     [true, false].each do |closed|
       given = %i[@producer @admin].to_h { |name| [name, Object.new] }
-      given.each_value do |one|
-        one.define_singleton_method(:closed?) { closed }
-        one.define_singleton_method(:close) { |**| 0 }
+      given.each_value do |client|
+        client.define_singleton_method(:closed?) { closed }
+        client.define_singleton_method(:close) { |**| 0 }
       end
-      given.each { |name, one| app.instance_variable_set(name, one) }
+      given.each { |name, client| app.instance_variable_set(name, client) }
       start
-      kept = given.map { |name, one| app.instance_variable_get(name).equal?(one) }
+      kept = given.map { |name, client| app.instance_variable_get(name).equal?(client) }
       assert_equal [!closed] * 2, kept
       app.stop
     end
@@ -230,9 +230,9 @@ class ServerLifeTest < Minitest::Test
     app.routes { %w[a b c].each { |name| topic(name, to: Consumer) { partitions 0..1 } } }
     app.instance_variable_set(:@native, native = @native.to_module)
     native::Subscription.define_singleton_method(:new) do |*rest|
-      super(*rest).tap do |one|
-        one.define_singleton_method(:partition_count) { |name, _| (asked << name) && (gate.pop || 2) }
-        one.define_singleton_method(:wake) { super().tap { woken << :stop } }
+      super(*rest).tap do |subscription|
+        subscription.define_singleton_method(:partition_count) { |name, _| (asked << name) && (gate.pop || 2) }
+        subscription.define_singleton_method(:wake) { super().tap { woken << :stop } }
       end
     end
     start

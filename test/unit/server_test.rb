@@ -101,7 +101,7 @@ class ServerTest < Minitest::Test
     names = Pelton::Threads.list.map(&:name)
     assert_equal ["pelton.listener[one]", "pelton.listener[two]"], names.grep(/listener/)
     assert_equal ["pelton.worker#1", "pelton.worker#2"], names.grep(/worker/)
-    assert_equal %w[one two], (@native.subscriptions.map { |one| one.config["group.id"] })
+    assert_equal %w[one two], (@native.subscriptions.map { |subscription| subscription.config["group.id"] })
   end
 
   def test_configuration_is_frozen_by_the_start
@@ -143,7 +143,8 @@ class ServerTest < Minitest::Test
     @begun.pop
     stopper = Pelton::Threads.start("test") { @log << [:stopped, app.stop] }
     event("app.stopping")
-    eventually { server.instance_variable_get(:@listeners).all? { |one| one.instance_variable_get(:@closing).stop_at } }
+    listeners = server.instance_variable_get(:@listeners)
+    eventually { listeners.all? { |listener| listener.instance_variable_get(:@closing).stop_at } }
     produce(5)
     assert_empty @log
     @gate.close

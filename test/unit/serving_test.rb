@@ -152,7 +152,7 @@ class ServingTest < Minitest::Test
       group("two") { topic "orders", to: Consumer }
     end
     app.start(process: process)
-    @native.subscriptions.map { |one| one.config["group.instance.id"] }
+    @native.subscriptions.map { |subscription| subscription.config["group.instance.id"] }
   end
 
   def test_a_static_member_has_its_number_in_its_name
@@ -168,7 +168,7 @@ class ServingTest < Minitest::Test
   end
 
   def test_each_has_a_port_of_its_own
-    free = TCPServer.open("127.0.0.1", 0) { |one| one.local_address.ip_port }
+    free = TCPServer.open("127.0.0.1", 0) { |server| server.local_address.ip_port }
     app.config.liveness.port = free - 2
     app.config.liveness.bind = "127.0.0.1"
     instances(2)

@@ -58,7 +58,7 @@ class SigTest < Minitest::Test
   def test_rbs_finds_nothing_wrong
     skip "no rbs for this Ruby" unless defined?(RBS)
     needed = Psych.load_file(File.join(ROOT, "sig/manifest.yaml")).fetch("dependencies")
-    libraries = needed.flat_map { |one| ["-r", one.fetch("name")] }
+    libraries = needed.flat_map { |library| ["-r", library.fetch("name")] }
     program = "RBS::CLI.new(stdout: $stdout, stderr: $stderr).run(ARGV)"
     said, status = Open3.capture2e(RbConfig.ruby, "-W0", "-rrbs", "-rrbs/cli", "-e", program,
                                    *libraries, "-I", File.join(ROOT, "sig"), "validate", "--silent")
@@ -70,7 +70,7 @@ class SigTest < Minitest::Test
     skip "no rbs for this Ruby" unless defined?(RBS)
     assert_operator @signatures.typed.size, :>, 300
     assert_empty(@signatures.typed.filter_map do |label, type, method|
-      found = difference(overloads(type).map { |one| RBS::Parser.parse_method_type(one) }, method)
+      found = difference(overloads(type).map { |overload| RBS::Parser.parse_method_type(overload) }, method)
       "#{label} #{method.parameters.inspect} is no #{type}: #{found}" if found
     rescue RBS::BaseError => e
       "#{label} #{type}: #{e.message}"

@@ -41,7 +41,7 @@ class StatisticsTest < Minitest::Test
   end
 
   def test_each_change_of_a_broker_once
-    changes = ->(*all) { all.drop(1).map { |one| one.values_at(:broker, :from, :to) } }
+    changes = ->(*all) { all.drop(1).map { |event| event.values_at(:broker, :from, :to) } }
     assert_equal [["a", nil, "UP"], ["b", nil, "INIT"]],
                  changes.call(*publish(ts: 1, brokers: brokers(a: "UP", b: "INIT")))
     assert_empty changes.call(*publish(ts: 2, brokers: brokers(a: "UP", b: "INIT")))

@@ -94,15 +94,15 @@ class StopAnywayTest < Minitest::Test
     start
     pool = app.producer_pool(size: 2)
     app.producer.produce_async(topic: "a", payload: "x")
-    pool.with do |one|
-      one.produce_async(topic: "a", payload: "y")
+    pool.with do |producer|
+      producer.produce_async(topic: "a", payload: "y")
       Thread.new { pool.with { |other| other.produce_async(topic: "a", payload: "z") } }.join
     end
-    @native.producers.each_with_index { |one, index| one.undelivered = index }
+    @native.producers.each_with_index { |producer, index| producer.undelivered = index }
     refute app.stop
-    assert_equal([1, 1, 1], @native.producers.map { |one| one.flushes.size })
+    assert_equal([1, 1, 1], @native.producers.map { |producer| producer.flushes.size })
     assert_equal ["3 produced messages not delivered"], app.server.unfinished_work
-    @native.producers.each { |one| one.undelivered = 0 }
+    @native.producers.each { |producer| producer.undelivered = 0 }
     pool.with(&:close)
     assert app.start.stop, "one that was closed by who had borrowed it"
   end

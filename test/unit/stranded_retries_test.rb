@@ -94,7 +94,7 @@ class StrandedRetriesTest < Minitest::Test
     looked = Thread::Queue.new
     groups = [group { topic("a", to: Orders) }, group { topic("b", to: Orders) { dead_letters "b.dead" } },
               group { topic("c", to: Orders) { retry_in 2 } }]
-    @stranded.stub(:of, ->(one) { (looked << one.topics.keys.first) && [] }) do
+    @stranded.stub(:of, ->(group) { (looked << group.topics.keys.first) && [] }) do
       @stranded.start(groups.first(1))
       @stranded.start(groups)
       assert_equal %w[b c], [looked.pop, looked.pop]

@@ -73,7 +73,7 @@ class SupervisorTest < Minitest::Test
       Process.kill("QUIT", pid)
     end
     assert_equal 0, code
-    assert_equal %w[0 1 2].product(%w[CONT QUIT TSTP]).map { |one| one.join(" ") }, notes("orders").sort
+    assert_equal %w[0 1 2].product(%w[CONT QUIT TSTP]).map { |pair| pair.join(" ") }, notes("orders").sort
     assert_equal ["0", "1", "2"], notes("process.ended").map { |line| line[/\A\d/] }.sort
     assert_empty notes("error.occurred")
   end

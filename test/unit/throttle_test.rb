@@ -47,9 +47,9 @@ class ThrottleTest < Minitest::Test
   # It spent a whole window, and each further try another one.
   def test_a_message_that_fails_does_not_count_for_those_behind_it
     throttled(4, 10)
-    script do |one, message|
+    script do |consumer, message|
       @begun << message.offset
-      raise "failed" if message.offset.zero? && one.attempt <= 2
+      raise "failed" if message.offset.zero? && consumer.attempt <= 2
     end
     coordinator.receive(batch(*0..9))
     work_all
@@ -68,9 +68,9 @@ class ThrottleTest < Minitest::Test
 
   def test_messages_behind_a_pause_do_not_count
     throttled(4, 10)
-    script do |one, message|
+    script do |consumer, message|
       @begun << message.offset
-      one.pause(5) if @begun == [0, 1]
+      consumer.pause(5) if @begun == [0, 1]
     end
     coordinator.receive(batch(*0..9))
     work_all
@@ -99,7 +99,7 @@ class ThrottleTest < Minitest::Test
 
   def test_a_batch_whose_consume_never_began_does_not_count
     asked = 0
-    script { |one| @begun.concat(one.messages.map(&:offset)) }
+    script { |consumer| @begun.concat(consumer.messages.map(&:offset)) }
     by = ->(message) { (asked += 1) <= 3 ? raise(NotImplementedError, "no key") : message.offset }
     throttled(2, 10, consumer: CoordinatorKit::Consumer, concurrency: 2, by: by)
     coordinator.receive(batch(0, 1))
@@ -126,7 +126,7 @@ class ThrottleTest < Minitest::Test
         end
       end
       assert_operator all.size, :>, 100
-      all.each { |time| assert_operator all.count { |one| one >= time && one < time + 5 }, :<=, 10 }
+      all.each { |time| assert_operator all.count { |begun| begun >= time && begun < time + 5 }, :<=, 10 }
     end
   end
 

@@ -217,13 +217,14 @@ class TopCommandTest < Minitest::Test
 
   def test_a_screen_without_a_size_is_24_by_80
     sizes = [[0, 0], [30, 0], [0, 100], [30, 100]].map do |size|
-      Top::Screen.new(StringIO.new, Terminal.new.tap { |one| one.winsize = size }).size
+      Top::Screen.new(StringIO.new, Terminal.new.tap { |terminal| terminal.winsize = size }).size
     end
     assert_equal [[24, 80], [30, 80], [24, 100], [30, 100]], sizes
   end
 
   def test_a_screen_waits_for_a_key_of_a_terminal_only
-    assert_equal ["x", nil], [Keyboard.new("x"), Keyboard.new].map { |one| Top::Screen.new(one, Terminal.new).key(7) }
+    assert_equal ["x", nil],
+                 [Keyboard.new("x"), Keyboard.new].map { |keyboard| Top::Screen.new(keyboard, Terminal.new).key(7) }
     waited = []
     Pelton::Clock.stub(:wait, ->(seconds) { waited << seconds }) do
       assert_nil Top::Screen.new(StringIO.new("x"), Terminal.new).key(7)

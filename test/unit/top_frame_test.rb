@@ -69,7 +69,7 @@ class TopFrameTest < Minitest::Test
   def test_lag_of_a_partition_is_the_clusters_or_else_that_of_its_process
     lags = [{ ["orders", 0] => 0, ["orders", 1] => 2, ["bills", 0] => 90 }, { ["orders", 0] => 0 }, {}].map do |known|
       data = frame(report(running: []), lags: { "billing" => known }).to_h
-      %i[groups processes partitions].map { |rows| data[rows].map { |one| one[:lag] } }
+      %i[groups processes partitions].map { |rows| data[rows].map { |row| row[:lag] } }
     end
     assert_equal [[[92], [2], [2]], [[3], [3], [3]], [[10], [10], [3]]], lags
   end
@@ -78,7 +78,7 @@ class TopFrameTest < Minitest::Test
     silent = report(at: NOW - 60)
     stopped = report(pid: 2, state: "stopped", at: NOW - 60)
     data = frame(silent, stopped).to_h
-    assert_equal %w[silent stopped], data[:processes].map { |one| one[:state] }
+    assert_equal %w[silent stopped], data[:processes].map { |row| row[:state] }
     assert_equal [[], [], 0], [data[:jobs], data[:partitions], data[:groups].first[:processes]]
   end
 
@@ -92,8 +92,8 @@ class TopFrameTest < Minitest::Test
     other = report(pid: 2, groups: %w[billing audit], running: [{ **JOB, group: "audit" }], errors: [],
                    rates: { in: { "billing" => 1, "audit" => 4 }, out: 0, errors: 0 }, partitions: {})
     data = frame(other, group: "audit").to_h
-    assert_equal [["audit"], [4.0], 1], [data[:groups].map { |one| one[:group] }, data[:processes].map do |one|
-                                                                                    one[:per_second]
+    assert_equal [["audit"], [4.0], 1], [data[:groups].map { |row| row[:group] }, data[:processes].map do |row|
+                                                                                    row[:per_second]
                                                                                   end,
                                          data[:jobs].size]
     assert_empty frame(other, group: "billing").to_h[:jobs]

@@ -255,7 +255,7 @@ class TopicsPlanTest < Minitest::Test
     assert_match(/know no topic config vendor.special/, found.changes.first.refusal)
     cluster
     alone = plan { topic "new", config: { "vendor.special" => 1 } }
-    assert_equal [:INVALID_CONFIG], alone.apply.map { |one| one.error.name }, "without topics the broker decides"
+    assert_equal [:INVALID_CONFIG], alone.apply.map { |result| result.error.name }, "without topics the broker decides"
   end
 
   def test_a_cluster_without_an_answer_is_an_error_that_names_it

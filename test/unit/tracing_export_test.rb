@@ -38,7 +38,9 @@ class TracingExportTest < Minitest::Test
 
   # Reads the JSON of a request.
   module Recorded
-    def self.spans(body) = body["resourceSpans"].flat_map { |one| one["scopeSpans"] }.flat_map { |one| one["spans"] }
+    def self.spans(body)
+      body["resourceSpans"].flat_map { |resource| resource["scopeSpans"] }.flat_map { |scope| scope["spans"] }
+    end
   end
 
   AGAIN = Tracing::Endpoint::Problem.new("away", true)
@@ -168,9 +170,9 @@ class TracingExportTest < Minitest::Test
   def test_values_that_json_does_not_know_become_text
     attributes = { "bytes" => "\xff\x00".b, "big" => 2**70, "nan" => Float::NAN, "list" => [1, "a"], "yes" => true,
                    "symbol" => :a, "float" => 1.5 }
-    one = span("\xffname".b)
-    one.attributes = attributes
-    json = JSON.parse(Tracing::Otlp.new({ "service.name" => "é" }).body([one]))
+    span = span("\xffname".b)
+    span.attributes = attributes
+    json = JSON.parse(Tracing::Otlp.new({ "service.name" => "é" }).body([span]))
     found = Recorded.spans(json).first
     values = found["attributes"].to_h { |pair| pair.values_at("key", "value") }
     assert_equal({ "stringValue" => "\ufffd\u0000" }, values["bytes"])
@@ -183,17 +185,17 @@ class TracingExportTest < Minitest::Test
   end
 
   def test_an_exception_is_cut_to_its_first_thousand_characters_and_eight_thousand_of_its_stack
-    one = span("a")
-    one.error = ["KeyError", "m#{"x" * 2_000}", ["b#{"y" * 9_000}", "z"]]
-    found = Recorded.spans(JSON.parse(Tracing::Otlp.new({}).body([one]))).first
+    span = span("a")
+    span.error = ["KeyError", "m#{"x" * 2_000}", ["b#{"y" * 9_000}", "z"]]
+    found = Recorded.spans(JSON.parse(Tracing::Otlp.new({}).body([span]))).first
     event = found["events"].first
     values = event["attributes"].to_h { |pair| [pair["key"], pair["value"]["stringValue"]] }
     assert_equal ["KeyError", "m#{"x" * 999}", "b#{"y" * 7_999}"],
                  values.values_at("exception.type", "exception.message", "exception.stacktrace")
     assert_equal ["exception", "2"], event.values_at("name", "timeUnixNano")
     assert_equal({ "code" => 2, "message" => "KeyError: m#{"x" * 989}" }, found["status"])
-    one.error = ["KeyError", "short", %w[a b]]
-    found = Recorded.spans(JSON.parse(Tracing::Otlp.new({}).body([one]))).first
+    span.error = ["KeyError", "short", %w[a b]]
+    found = Recorded.spans(JSON.parse(Tracing::Otlp.new({}).body([span]))).first
     assert_equal ["KeyError: short", "a\nb"],
                  [found["status"]["message"], found["events"].first["attributes"].last["value"]["stringValue"]]
   end
@@ -231,7 +233,7 @@ class TracingExportTest < Minitest::Test
     endpoint = Tracing::Endpoint.new("http://user:secret@127.0.0.1:#{server.addr[1]}", headers: { "api-key" => "k" })
     problems = Array.new(6) { endpoint.post("{}") }
     assert_equal [nil, [true, 7], [true, 30], [false, nil], nil, [true, nil]],
-                 problems.map { |one| one && [one.again, one.after] }
+                 problems.map { |problem| problem && [problem.again, problem.after] }
     assert_match(%r{\Ahttp://127.0.0.1:\d+/v1/traces answered 400 Bad Request\z}, problems[3].text)
     thread.join
     head = requests.pop
@@ -254,7 +256,7 @@ class TracingExportTest < Minitest::Test
     Thread.new { serve(server, bodies.map { |body| "200 OK\r\n\r\n#{body}" }, Thread::Queue.new) }
     endpoint = Tracing::Endpoint.new("http://127.0.0.1:#{server.addr[1]}")
     problems = bodies.map { endpoint.post("{}") }
-    assert_equal [2, 3, *[nil] * 5], problems.map { |one| one&.rejected }
+    assert_equal [2, 3, *[nil] * 5], problems.map { |problem| problem&.rejected }
     assert_match(%r{:\d+/v1/traces refused them: a\\nb\z}, problems.first.text)
     exporter(Collector.new(problems.first))
     %w[a b c].each { |name| @exporter.push(span(name)) }
@@ -293,7 +295,7 @@ class TracingExportTest < Minitest::Test
     assert_equal ["shop", "pelton", "ruby", Pelton::VERSION, "1"],
                  resource.values_at("service.name", "telemetry.sdk.name", "telemetry.sdk.language",
                                     "telemetry.sdk.version", "a")
-    assert_equal ["one"], (Recorded.spans(body).map { |one| one["name"] })
+    assert_equal ["one"], (Recorded.spans(body).map { |span| span["name"] })
   ensure
     tracing&.close(timeout: 1)
     server.close
@@ -352,7 +354,9 @@ class TracingExportTest < Minitest::Test
       type = OTLP.fetch(name).fetch(field) { flunk "#{name} has no field #{field}" }
       list = type.start_with?("repeated ")
       assert_kind_of Array, value if list
-      (list ? value : [value]).each { |one| assert_value(one, type.delete_prefix("repeated "), "#{name}.#{field}") }
+      (list ? value : [value]).each do |nested|
+        assert_value(nested, type.delete_prefix("repeated "), "#{name}.#{field}")
+      end
     end
   end
 

@@ -14,7 +14,7 @@ class TransactionInterruptsTest < Minitest::Test
   OFFSETS = { ["in", 0] => 42 }.freeze
 
   def test_a_commit
-    hammer { |one| one.mark_as_consumed(OFFSETS, Marks.new) }
+    hammer { |transaction| transaction.mark_as_consumed(OFFSETS, Marks.new) }
   end
 
   def test_an_abort
@@ -30,7 +30,7 @@ class TransactionInterruptsTest < Minitest::Test
       errors = [error(-185, retriable: true)] * 5
       lambda do |made|
         made.late_commit = true
-        made.on_step = ->(name, _) { name == :commit && (one = errors.shift) && raise(one) }
+        made.on_step = ->(name, _) { name == :commit && (error = errors.shift) && raise(error) }
       end
     end
     hammer(late)
@@ -85,7 +85,7 @@ class TransactionInterruptsTest < Minitest::Test
 
   # Others can use it, and what was told is true.
   def goes_on(place)
-    @native.producers.each { |one| one.on_step = nil }
+    @native.producers.each { |producer| producer.on_step = nil }
     second = a_thread_of_its_own { producer.transaction { producer.produce_async(**row("second")) } }
     assert_predicate second, :itself, "#{place}: another thread waits for an owner that is gone"
     all = @native.producers.flat_map(&:committed)

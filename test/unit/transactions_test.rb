@@ -227,10 +227,10 @@ class TransactionsTest < Minitest::Test
     fast
     %i[begin commit].each do |step|
       @native.prepare = failing(step, *[error(14, retriable: true)] * 4)
-      one = Pelton::Producer.new(@config, bus: @bus, native: @module)
-      assert_equal :value, one.transaction { :value }
+      producer = Pelton::Producer.new(@config, bus: @bus, native: @module)
+      assert_equal :value, producer.transaction { :value }
       assert_equal 5, fake.steps.count(step)
-      one.close
+      producer.close
     end
   end
 
@@ -324,14 +324,14 @@ class TransactionsTest < Minitest::Test
   # Producing and closing take the same locks. In a different order they would deadlock.
   def test_close_while_others_produce
     1_000.times do
-      one = Pelton::Producer.new(@config, native: @module)
-      one.transaction { 1 }
+      producer = Pelton::Producer.new(@config, native: @module)
+      producer.transaction { 1 }
       threads = Array.new(2) do
         Pelton::Threads.start("test", report: ->(e) { raise e unless e.is_a?(Pelton::ClosedError) }) do
-          one.produce_async(**row)
+          producer.produce_async(**row)
         end
       end
-      one.close
+      producer.close
       assert_empty Pelton::Threads.join(threads, 10 * Guard::PATIENCE)
     end
   end
@@ -343,7 +343,7 @@ class TransactionsTest < Minitest::Test
     assert_equal "60000", fake.config["message.timeout.ms"]
     { "transaction.timeout.ms" => 9000, "message.timeout.ms" => 500 }.each do |option, value|
       own = { "transactional.id" => "t", option => value }
-      Pelton::Producer.new(@config, native: @module, kafka: own).tap { |one| one.transaction { 1 } }.close
+      Pelton::Producer.new(@config, native: @module, kafka: own).tap { |producer| producer.transaction { 1 } }.close
       assert_equal value.to_s, fake.config["message.timeout.ms"]
     end
   end

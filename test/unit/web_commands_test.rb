@@ -117,7 +117,7 @@ class WebCommandsTest < Minitest::Test
     three
     assert_equal 303, all("quiet").status
     eventually(20, "commands") { @producer.messages.size == 2 }
-    assert_equal(%w[web:1:1 web:2:1], @producer.messages.map { |one| one[:key] }.sort)
+    assert_equal(%w[web:1:1 web:2:1], @producer.messages.map { |message| message[:key] }.sort)
     commanded(state: "quiet")
     eventually(20, "progress") { get("/processes", web: acting).text.include?("Quiet 2 processes: 1 process so far …") }
     commanded(pid: 2, state: "quieting")

@@ -8,7 +8,7 @@ require "pelton/web"
 class WebHistoryTest < Minitest::Test
   Web = Pelton::Web
 
-  def series(*points) = Web::Series.new.tap { |one| points.each { |time, value| one.add(time.to_f, value) } }
+  def series(*points) = Web::Series.new.tap { |series| points.each { |time, value| series.add(time.to_f, value) } }
 
   def observation(at, last, commit)
     place = ["orders", 0]
@@ -35,15 +35,15 @@ class WebHistoryTest < Minitest::Test
   end
 
   def test_a_series_keeps_an_hour
-    one = series([0, 1], [1800, 2], [3601, 3])
-    assert_equal [[1800.0, 2], [3601.0, 3]], one.points
+    series = series([0, 1], [1800, 2], [3601, 3])
+    assert_equal [[1800.0, 2], [3601.0, 3]], series.points
   end
 
   def test_a_coarse_series_replaces_values_that_come_soon
-    one = Web::Series.new
-    [0, 5, 10, 30, 35, 40, 60].each { |time| one.add(time.to_f, time, 30) }
-    assert_equal 60, one.last
-    assert_operator one.points.size, :<, 5
+    series = Web::Series.new
+    [0, 5, 10, 30, 35, 40, 60].each { |time| series.add(time.to_f, time, 30) }
+    assert_equal 60, series.last
+    assert_operator series.points.size, :<, 5
   end
 
   # It said that it had no progress for a minute, because there was no lag for that long.
@@ -59,19 +59,19 @@ class WebHistoryTest < Minitest::Test
   end
 
   def test_slope_and_mean
-    one = series([0, 100], [10, 80], [20, 60])
-    assert_in_delta(-2.0, one.slope(60))
-    assert_in_delta(-2.0, one.slope(1))
-    assert_in_delta 70, one.mean(15)
+    series = series([0, 100], [10, 80], [20, 60])
+    assert_in_delta(-2.0, series.slope(60))
+    assert_in_delta(-2.0, series.slope(1))
+    assert_in_delta 70, series.mean(15)
     assert_nil series([0, 1]).slope(60)
     assert_nil Web::Series::EMPTY.mean(30)
   end
 
   # A topic that was made again begins at 0.
   def test_since_when_values_have_been_above_one
-    one = series([0, 90], [10, 3], [20, 7], [30, 9])
-    assert_equal([0.0, 20.0, 20.0, 30.0, nil], [2, 3, 6, 8, 9].map { |value| one.above(value) })
-    assert_equal [0.0, 90], [one.begin, one.max]
+    series = series([0, 90], [10, 3], [20, 7], [30, 9])
+    assert_equal([0.0, 20.0, 20.0, 30.0, nil], [2, 3, 6, 8, 9].map { |value| series.above(value) })
+    assert_equal [0.0, 90], [series.begin, series.max]
     assert_equal [nil, nil, nil], [Web::Series::EMPTY.begin, Web::Series::EMPTY.max, Web::Series::EMPTY.above(0)]
   end
 
@@ -84,14 +84,14 @@ class WebHistoryTest < Minitest::Test
   # A page read points while the thread dropped those of an hour ago.
   def test_a_page_has_a_copy_of_a_series
     kept = history([0, 100, 50], [10, 300, 150])
-    one = kept.series(:lag)
+    series = kept.series(:lag)
     kept.send(:remember, observation(3605, 400, 150))
-    assert_equal [[[0.0, 50], [10.0, 150]], [[10.0, 150], [3605.0, 250]]], [one.points, kept.series(:lag).points]
+    assert_equal [[[0.0, 50], [10.0, 150]], [[10.0, 150], [3605.0, 250]]], [series.points, kept.series(:lag).points]
   end
 
   def test_few_points_end_with_the_newest
-    one = series(*Array.new(1000) { |index| [index, index] })
-    few = one.points(60)
+    series = series(*Array.new(1000) { |index| [index, index] })
+    few = series.points(60)
     assert_operator few.size, :<=, 60
     assert_equal 999, few.last.last
   end
@@ -166,30 +166,30 @@ class WebHistoryTest < Minitest::Test
 
   def test_numbers
     numbers = Pelton::Numbers
-    assert_equal %w[– 0 42 1,234,567], [nil, 0, 42, 1_234_567].map { |one| numbers.whole(one) }
+    assert_equal %w[– 0 42 1,234,567], [nil, 0, 42, 1_234_567].map { |number| numbers.whole(number) }
     assert_equal ["–", "0", "0.25", "42", "12.3 k", "1.5 M"],
-                 [nil, 0, 0.25, 42.0, 12_345.6, 1.5e6].map { |one| numbers.short(one) }
+                 [nil, 0, 0.25, 42.0, 12_345.6, 1.5e6].map { |number| numbers.short(number) }
     # These were "1e+03 k".
     assert_equal ["999 k", "1 M", "1 G", "2.5 T"],
-                 [999_400, 999_600, 999_900_000, 2.5e12].map { |one| numbers.short(one) }
+                 [999_400, 999_600, 999_900_000, 2.5e12].map { |number| numbers.short(number) }
     assert_equal ["–", "0 s", "0.1 s", "3.2 s", "10 s", "59 s", "1 min 15 s", "2 h", "1 d 1 h"],
-                 [nil, 0.04, 0.05, 3.21, 10.0, 59, 75, 7200, 90_000].map { |one| numbers.seconds(one) }
+                 [nil, 0.04, 0.05, 3.21, 10.0, 59, 75, 7200, 90_000].map { |seconds| numbers.seconds(seconds) }
   end
 
   def test_numbers_at_the_limits_of_their_units
     numbers = Pelton::Numbers
     assert_equal ["999", "1 k", "1 M", "1 G", "-2 k", "0.5", "99", "100"],
-                 [999, 1000, 1_000_000, 1e9, -2000, 0.5, 98.6, 100.2].map { |one| numbers.short(one) }
+                 [999, 1000, 1_000_000, 1e9, -2000, 0.5, 98.6, 100.2].map { |number| numbers.short(number) }
     assert_equal ["9.9 s", "1 min", "1 h", "1 h 1 min", "1 d"],
-                 [9.94, 60, 3600, 3661, 86_400].map { |one| numbers.seconds(one) }
+                 [9.94, 60, 3600, 3661, 86_400].map { |seconds| numbers.seconds(seconds) }
   end
 
   # Some pages said 41.7 MB where others, and config.memory, mean 39.8 MB.
   def test_a_megabyte_is_what_config_memory_means_by_it
     numbers = Pelton::Numbers
     assert_equal ["0 B", "1023 B", "1 kB", "-1 kB", "1023 kB", "1 MB", "–"],
-                 [0, 1023, 1024, -1024, 1_047_900, (1 << 20) - 1, nil].map { |one| numbers.bytes(one) }
-    assert_equal ["39.8 MB", "1.5 GB"], [41_713_664, 3 << 29].map { |one| numbers.bytes(one) }
+                 [0, 1023, 1024, -1024, 1_047_900, (1 << 20) - 1, nil].map { |bytes| numbers.bytes(bytes) }
+    assert_equal ["39.8 MB", "1.5 GB"], [41_713_664, 3 << 29].map { |bytes| numbers.bytes(bytes) }
     assert_equal "128 MB", numbers.bytes(Pelton::Settings.bytes("128MB"))
   end
 
@@ -252,8 +252,8 @@ class WebHistoryTest < Minitest::Test
   # --- plots --------------------------------------------------------------------------------------------------------
 
   def scale_of(*values, **options)
-    one = series(*values.each_with_index.map { |value, index| [index * 10, value] })
-    html = Web::Plot.large("Lag", { "messages" => one }, now: 60.0, **options)
+    series = series(*values.each_with_index.map { |value, index| [index * 10, value] })
+    html = Web::Plot.large("Lag", { "messages" => series }, now: 60.0, **options)
     html[%r{<p class="scale" aria-hidden="true">(.*?)</p>}, 1].scan(%r{<span>(.*?)</span>}).flatten
   end
 
@@ -285,8 +285,8 @@ class WebHistoryTest < Minitest::Test
   end
 
   def test_a_line_ends_where_values_are_missing
-    one = series([0, 1], [10, 2], [50, 3], [60, 4], [100, 5])
-    lines = ->(**how) { Web::Plot.large("Lag", { "x" => one }, now: 100.0, **how).scan(/points="(.*?)"/).flatten }
+    series = series([0, 1], [10, 2], [50, 3], [60, 4], [100, 5])
+    lines = ->(**how) { Web::Plot.large("Lag", { "x" => series }, now: 100.0, **how).scan(/points="(.*?)"/).flatten }
     assert_equal 1, lines.call.size
     assert_equal [2, 2, 2], lines.call(gap: 15).map { |line| line.split.size } # the last value alone: a short line
     assert_equal "0.0,99.3", lines.call(span: 100).first.split.first

@@ -52,10 +52,11 @@ class WebLettersTest < Minitest::Test
   def letter(number, error: "KeyError", status: :open, **facts)
     origin = Origin.new(topic: "orders", partition: 0, offset: 40 + number, attempts: 3, error_message: "no <total>")
     message = Fakes::Message.new("dead", 0, number, "payload-#{number}", key: "k")
-    one = Letter.new(place: "0/#{number}", offset: number, error: error, status: status, group: "billing", headers: {},
-                     failed_at: Time.at(1_760_000_000 + number), origin: origin, message: message, **facts)
-    @letters.list << one
-    one
+    letter = Letter.new(place: "0/#{number}", offset: number, error: error, status: status, group: "billing",
+                        headers: {}, failed_at: Time.at(1_760_000_000 + number), origin: origin, message: message,
+                        **facts)
+    @letters.list << letter
+    letter
   end
 
   def page(path = "/dead-letters", web: @acting, **query) = get(path, { topic: "dead", **query }, web: web)
@@ -202,7 +203,7 @@ class WebLettersTest < Minitest::Test
     found = nil
     ways << result("/actions/send", id: "r-8")
     assert_equal [["Cancel r-7", "canceled"], ["Send r-7", "a server sends it now"],
-                  ["Send r-8", "no message waits under this id"]], (ways.map { |one| [one.text, one.result] })
+                  ["Send r-8", "no message waits under this id"]], (ways.map { |action| [action.text, action.result] })
     assert_equal [[:cancel, "r-7"], [:reschedule, "r-7", { in: 0 }], [:reschedule, "r-8", { in: 0 }]], calls
     assert_equal ["later"], ways.map(&:topic).uniq
     assert_equal [400, "id: is missing"], [post("/actions/cancel").status, post("/actions/send").body[/id: is missing/]]

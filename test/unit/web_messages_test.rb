@@ -18,7 +18,7 @@ class WebMessagesTest < Minitest::Test
   Scan = Struct.new(:messages, :asked, :ended) do
     def run(ranges, seconds:, bytes:, most:)
       asked << [ranges, seconds, bytes, most]
-      messages.each { |one| yield one if ranges[[one.topic, one.partition]]&.cover?(one.offset) }
+      messages.each { |message| yield message if ranges[[message.topic, message.partition]]&.cover?(message.offset) }
       ended
     end
 
@@ -108,14 +108,14 @@ class WebMessagesTest < Minitest::Test
   # Of a compacted topic, and after transactions, 50 offsets may have no message at all.
   def test_the_newest_messages_are_looked_for_further_back
     send_all(*Array.new(3000) { { payload: "a" } })
-    @scan.messages.reject! { |one| one.offset > 40 }
+    @scan.messages.reject! { |message| message.offset > 40 }
     assert_equal 41, places.size
     assert_equal [2950, 2500, 0], (@scan.asked.map { |ranges,| ranges[[@topic, 0]].begin })
   end
 
   def test_from_an_offset_in_a_gap_the_messages_behind_it_come
     send_all(*Array.new(300) { { payload: "a" } })
-    @scan.messages.reject! { |one| one.offset.between?(10, 200) }
+    @scan.messages.reject! { |message| message.offset.between?(10, 200) }
     assert_equal (201..250).to_a, places(offset: 10).map(&:last)
     page = get("/messages", topic: @topic, offset: 10)
     assert_match(/50 messages, oldest first\. 241 offsets were looked at\. /, page.text)

@@ -288,7 +288,7 @@ class WebProcessesTest < Minitest::Test
     reported(report(at: now - 6, errors: [first, second]), report(at: now - 1, errors: [second, third]),
              report(pid: 2, errors: [error(4000), error(1)]))
     assert_equal [["web:2", "f1"], ["web:1", "7"], ["web:1", "8"], ["web:1", "9"]],
-                 history.failures.map { |one| [one.process, one.facts[:failure_id]] }
+                 history.failures.map { |failure| [failure.process, failure.facts[:failure_id]] }
   end
 
   def test_reports_of_a_wrong_clock_or_read_again_change_nothing
@@ -315,8 +315,8 @@ class WebProcessesTest < Minitest::Test
     many = Array.new(Pelton::Web::ReportHistory::MANY) { Message.new("x", "no report", begins * 1000) }
     @reading[:messages] = many + Array.new(81) do |number|
       at = begins + number
-      one = report(at: at, state: number == 80 ? "stopped" : "running", rss: number)
-      Message.new(one.id, JSON.generate({ version: 1, **one.to_h }), at * 1000)
+      report = report(at: at, state: number == 80 ? "stopped" : "running", rss: number)
+      Message.new(report.id, JSON.generate({ version: 1, **report.to_h }), at * 1000)
     end
     found = history.latest(60).first
     assert_equal ["stopped", 80], [found.state, history.series(:rss, found.id).last]

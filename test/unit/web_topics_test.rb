@@ -137,7 +137,7 @@ class WebTopicsTest < Minitest::Test
     end
     found = []
     app = Struct.new(:admin).new(admin)
-    Web::TopicReading.new(app, "orders").each(times.keys, Pelton::Background::Stop.new) { |*one| found << one }
+    Web::TopicReading.new(app, "orders").each(times.keys, Pelton::Background::Stop.new) { |*sample| found << sample }
     found
   end
 

@@ -80,7 +80,7 @@ class WebTrendsTest < Minitest::Test
     early = { at: 1900.0, started_at: 1.0 }
     found = [sample([report(**early)], 1900, sample([report(at: 1000.0)], 1000)),
              sample([report(**early, totals: TOTALS)], 1900, sample([], 1000)), sample([report(totals: TOTALS)], 1900)]
-    assert_equal [12.5] * 3, found.map { |one| one.values[[:in]] }
+    assert_equal [12.5] * 3, found.map { |sample| sample.values[[:in]] }
   end
 
   def test_a_stopped_process_has_no_lag_and_no_memory

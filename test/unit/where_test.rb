@@ -232,8 +232,8 @@ class WhereTest < Minitest::Test
     end
     config = Pelton::Config.new
     config.group_id = "g"
-    one = [:is, [:field, "a"], :in, [1]]
-    assert_equal([[:all, one, [:is, [:key], :in, ["k"]]], [:all, one]],
+    condition = [:is, [:field, "a"], :in, [1]]
+    assert_equal([[:all, condition, [:is, [:key], :in, ["k"]]], [:all, condition]],
                  routing.groups(config).first.where.values)
   end
 

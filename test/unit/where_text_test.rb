@@ -120,13 +120,13 @@ class WhereTextTest < Minitest::Test
   end
 
   def test_deep_nesting_is_refused_and_long_chains_are_not
-    one = 'where("a").eq(1)'
-    ["#{"(" * 200}#{one}#{")" * 200}", "#{"!" * 200}#{one}", "#{one}#{".not" * 200}",
-     "#{"#{one}.and(" * 200}#{one}#{")" * 200}", "where(\"a\").in(#{"[" * 50_000}"].each do |text|
+    clause = 'where("a").eq(1)'
+    ["#{"(" * 200}#{clause}#{")" * 200}", "#{"!" * 200}#{clause}", "#{clause}#{".not" * 200}",
+     "#{"#{clause}.and(" * 200}#{clause}#{")" * 200}", "where(\"a\").in(#{"[" * 50_000}"].each do |clause|
       assert_match(/nests? deeper than 100 levels/, assert_raises(Pelton::ConfigError) { tree(text) }.message)
     end
-    assert_equal 1001, tree(Array.new(1000, one).join(" | "))[1].size
-    assert_equal 1001, tree(one + (".and(#{one})" * 999))[1].size
+    assert_equal 1001, tree(Array.new(1000, clause).join(" | "))[1].size
+    assert_equal 1001, tree(clause + (".and(#{clause})" * 999))[1].size
   end
 
   # Random texts of the language's pieces either parse or raise ConfigError.

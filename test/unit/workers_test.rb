@@ -17,7 +17,7 @@ class WorkersTest < Minitest::Test
     queue = JobsQueue.new
     consume, again = Array.new(2) { job(:consume) }
     shutdown = job(:shutdown)
-    [consume, again, shutdown].each { |one| assert queue.push(one) }
+    [consume, again, shutdown].each { |job| assert queue.push(job) }
     assert_equal 3, queue.size
     assert queue.delete(again)
     refute queue.delete(again)
@@ -36,9 +36,9 @@ class WorkersTest < Minitest::Test
     worker = Worker.new("test", queue, bus).start
     executor = Struct.new(:performed) { def perform(job) = performed << job.messages }.new(performed)
     jobs = Array.new(2) { |number| Job.new(executor, :consume, {}, [number], 1) }
-    jobs.each { |one| queue.push(one) }
+    jobs.each { |job| queue.push(job) }
     assert_equal [[0], [1]], [performed.pop, performed.pop]
-    eventually { jobs.all? { |one| one.to_a.compact.empty? } }
+    eventually { jobs.all? { |job| job.to_a.compact.empty? } }
   ensure
     queue.close
     Pelton::Threads.join([worker.thread])
@@ -48,9 +48,9 @@ class WorkersTest < Minitest::Test
     queue = JobsQueue.new
     popped = Thread::Queue.new
     threads = Array.new(3) { Pelton::Threads.start("test") { popped << queue.pop } }
-    one = job(:consume)
-    queue.push(one)
-    assert_same one, popped.pop
+    job = job(:consume)
+    queue.push(job)
+    assert_same job, popped.pop
     queue.close
     assert_equal [nil, nil], [popped.pop, popped.pop]
     Pelton::Threads.join(threads)
@@ -64,7 +64,7 @@ class WorkersTest < Minitest::Test
     queue.push(first)
     assert_same first, queue.pop
     queue.quiet { idle += 1 }
-    [second, revoked].each { |one| queue.push(one) }
+    [second, revoked].each { |job| queue.push(job) }
     assert_same revoked, queue.pop
     queue.finished(revoked)
     assert_equal 0, idle, "the first still runs"
@@ -91,10 +91,10 @@ class WorkersTest < Minitest::Test
     busy = "busy"
     8.times { queue.push(job(:consume), busy) }
     slow = Array.new(3) { queue.pop }
-    ones = Array.new(2) { job(:consume).tap { |one| queue.push(one, "other") } }
-    last = job(:consume).tap { |one| queue.push(one, "third") }
+    ones = Array.new(2) { job(:consume).tap { |job| queue.push(job, "other") } }
+    last = job(:consume).tap { |job| queue.push(job, "third") }
     assert_equal [ones.first, last, ones.last], (Array.new(3) { queue.pop })
-    slow.each { |one| queue.finished(one) }
+    slow.each { |job| queue.finished(job) }
     refute_includes [*ones, last], queue.pop, "nobody else waits"
     assert_equal 4, queue.size
     assert_equal({ running: 4, waiting: 4, aside: 0 }, queue.counts)
@@ -120,23 +120,23 @@ class WorkersTest < Minitest::Test
   def test_topics_take_turns
     queue = JobsQueue.new
     jobs = %w[a b c].to_h { |name| [name, Array.new(3) { job(:consume) }] }
-    jobs.each { |name, list| list.each { |one| queue.push(one, name) } }
+    jobs.each { |name, list| list.each { |job| queue.push(job, name) } }
     order = Array.new(9) do
-      one = queue.pop
-      queue.finished(one)
-      jobs.find { |_, list| list.any? { |other| other.equal?(one) } }.first
+      job = queue.pop
+      queue.finished(job)
+      jobs.find { |_, list| list.any? { |other| other.equal?(job) } }.first
     end
     assert_equal %w[a b c] * 3, order
   end
 
   def test_a_job_is_taken_back_from_its_topic
     queue = JobsQueue.new
-    queue.push(one = job(:consume), "a")
-    queue.push(two = job(:consume), "a")
-    assert queue.delete(one)
-    refute queue.delete(one)
-    assert_same two, queue.pop
-    refute queue.delete(two)
+    queue.push(first = job(:consume), "a")
+    queue.push(second = job(:consume), "a")
+    assert queue.delete(first)
+    refute queue.delete(first)
+    assert_same second, queue.pop
+    refute queue.delete(second)
     queue.close
     assert_nil queue.pop
   end
@@ -155,7 +155,7 @@ class WorkersTest < Minitest::Test
     assert_equal 3, workers.count(&:itself)
     assert_equal 1, workers.scale(2), "one of those that were to end stays"
     3.times { gate << 1 }
-    eventually { workers.count { |one| one.thread.alive? } == 2 }
+    eventually { workers.count { |worker| worker.thread.alive? } == 2 }
     workers.scale(4)
     assert_equal %w[pelton.worker#1 pelton.worker#2 pelton.worker#3 pelton.worker#4], workers.map(&:name).sort
     4.times { queue.push(Task.new(:consume, -> { (begun << 1) && gate.pop })) }
@@ -171,7 +171,7 @@ class WorkersTest < Minitest::Test
     queue = JobsQueue.new
     workers = Workers.new(queue, bus, priority: -2)
     workers.scale(2)
-    assert_equal [-2, -2], workers.map { |one| one.thread.priority }
+    assert_equal [-2, -2], workers.map { |worker| worker.thread.priority }
     assert_equal(-1, Pelton::Config.new.worker_priority)
     [-4, 4, 1.0, nil, "1"].each do |bad|
       error = assert_raises(Pelton::ConfigError) { Pelton::Config.new.worker_priority = bad }

@@ -10,7 +10,8 @@ MAXIMUM_SECONDS = ENV["EMULATED"].to_s.empty? ? 5 : Float::INFINITY
 $stdout.sync = true
 compilers = %w[cc gcc clang cargo rustc make].select { |tool| system("command -v #{tool} >/dev/null") }
 abort "this system is not clean: #{compilers.join(" ")}" if compilers.any?
-abort "this system has a network" unless Socket.ip_address_list.all? { |one| one.ipv4_loopback? || one.ipv6_loopback? }
+local = Socket.ip_address_list.all? { |address| address.ipv4_loopback? || address.ipv6_loopback? }
+abort "this system has a network" unless local
 
 Dir.chdir(__dir__)
 gem = Dir.glob("pelton-*.gem").first

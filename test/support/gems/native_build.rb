@@ -151,12 +151,14 @@ module Gems
 
     # Raises a Failure that names what glibc of this version does not have. What has no version must be Ruby's.
     def check(glibc)
-      newer = @wanted.select { |one| one[:version]&.start_with?("GLIBC_") && newer?(one[:version], glibc) }
-      foreign = @wanted.reject { |one| one[:version] || !one[:weak].empty? || one[:name].match?(/\A(rb|ruby)_/) }
+      newer = @wanted.select { |symbol| symbol[:version]&.start_with?("GLIBC_") && newer?(symbol[:version], glibc) }
+      foreign = @wanted.reject do |symbol|
+        symbol[:version] || !symbol[:weak].empty? || symbol[:name].match?(/\A(rb|ruby)_/)
+      end
       return if newer.empty? && foreign.empty?
 
-      raise Failure, "glibc #{glibc} and Ruby lack what the extension needs: " \
-                     "#{(newer + foreign).map { |one| [one[:name], one[:version]].compact.join("@") }.join(", ")}"
+      names = (newer + foreign).map { |symbol| symbol.values_at(:name, :version).compact.join("@") }
+      raise Failure, "glibc #{glibc} and Ruby lack what the extension needs: #{names.join(", ")}"
     end
 
     private

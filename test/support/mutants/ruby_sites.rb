@@ -13,7 +13,7 @@ module Mutants
     BOOLEAN = { "true" => "false", "false" => "true" }.freeze
     OPPOSITES = %w[min max first last shift pop unshift push any? none? select reject floor ceil keys values
                    positive? zero? start_with? end_with?].freeze
-    METHOD = OPPOSITES.each_slice(2).flat_map { |one, two| [[one, two], [two, one]] }.to_h.freeze
+    METHOD = OPPOSITES.each_slice(2).flat_map { |name, opposite| [[name, opposite], [opposite, name]] }.to_h.freeze
     # A statement that begins with one of these is not dropped.
     KEPT = %w[def class module end else elsif when in rescue ensure begin do then require require_relative private
               attr_reader attr_writer attr_accessor private_constant include extend prepend using alias alias_method

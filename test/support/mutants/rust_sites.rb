@@ -18,7 +18,7 @@ module Mutants
       number: [[/(?<![\w."])(\d[\d_]*)(?![\w.]*\w)/, ->(code) { number(Integer(code.delete("_"), 10)) }]],
       method: [[/\.(min|max|any|all|is_some|is_none|first|last|is_ok|is_err)\(/,
                 %w[min max any all is_some is_none first last is_ok is_err]
-                  .each_slice(2).flat_map { |one, two| [[one, two], [two, one]] }.to_h]],
+                  .each_slice(2).flat_map { |name, opposite| [[name, opposite], [opposite, name]] }.to_h]],
       swap: [[/\b[a-z]\w*\(([a-z]\w*, [a-z]\w*)\)/, ->(code) { code.split(", ").reverse.join(", ") }]],
       drop: [[/^\s*((?:[a-z_]+\([^;{}]*?\)|self|[a-z_]+)(?:[.:]+\w+(?:\([^;{}]*?\))?)*(?: [-+|]?= [^;{}]*)?;)$/,
               ->(_) { "();" }]]
