@@ -136,9 +136,7 @@ class SmallWorld
 
   # Everything before this offset must be done.
   def marked(offset)
-    open = @log.take_while { |message| message.offset < offset }.reject do |message|
-      @done[message.offset] || !kept?(message)
-    end
+    open = @log.take_while { |message| message.offset < offset }.select { |message| open?(message) }
     @problems << "mark #{offset} passes #{open.map(&:offset)}" if open.any?
   end
 
@@ -186,6 +184,7 @@ class SmallWorld
   end
 
   def at(offset) = @log.find { |message| message.offset == offset }
+  def open?(message) = kept?(message) && !@done[message.offset]
 
   def alive(consumer)
     @problems << "works after its end" if @hooks[consumer].intersect?(%i[revoked shutdown])
@@ -308,7 +307,7 @@ class SmallWorld
     rest = @log.select { |message| message.offset >= @ownership.position }
     return rest.any? if marks_all?
 
-    rest.any? { |message| kept?(message) && !@done[message.offset] }
+    rest.any? { |message| open?(message) }
   end
 
   # One of the events that can happen now.

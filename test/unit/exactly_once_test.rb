@@ -60,9 +60,8 @@ class ExactlyOnceTest < Minitest::Test
   def test_a_failure_behind_a_transaction_runs_the_rest_only
     tries = 0
     consume(0, 1, 2, backoff: 0..0) do |consumer|
-      tries += 1
       consumer.transaction { consumer.mark_as_consumed(consumer.messages.first) }
-      raise IOError if tries == 1
+      raise IOError if (tries += 1) == 1
     end
     assert_equal [:assigned, [0, 1, 2], [1, 2], [2]], @log
     assert_equal [[1, 2, 3], []], [sent, marked], "offsets sent, offsets marked"
@@ -257,9 +256,8 @@ class ExactlyOnceTest < Minitest::Test
     assert_equal 1, named("transaction.committed").size, "what the last owner left open is ended"
     script do |consumer|
       assert_same own, consumer.producer
-      consumer.transaction do |tx|
-        tx.produce_async(topic: "out", payload: "x") && consumer.mark_as_consumed(consumer.messages.last)
-      end
+      last = consumer.messages.last
+      consumer.transaction { |tx| tx.produce_async(topic: "out", payload: "x") && consumer.mark_as_consumed(last) }
     end
     work
     assert_equal [["x"], [1], []], [out(own), sent, errors], "payloads, offsets sent, errors"

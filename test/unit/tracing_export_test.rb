@@ -38,9 +38,7 @@ class TracingExportTest < Minitest::Test
 
   # Reads the JSON of a request.
   module Recorded
-    def self.spans(body)
-      body["resourceSpans"].flat_map { |resource| resource["scopeSpans"] }.flat_map { |scope| scope["spans"] }
-    end
+    def self.spans(body) = body["resourceSpans"].flat_map { |row| row["scopeSpans"] }.flat_map { |row| row["spans"] }
   end
 
   AGAIN = Tracing::Endpoint::Problem.new("away", true)
@@ -352,11 +350,9 @@ class TracingExportTest < Minitest::Test
     assert_kind_of Hash, json
     json.each do |field, value|
       type = OTLP.fetch(name).fetch(field) { flunk "#{name} has no field #{field}" }
-      list = type.start_with?("repeated ")
-      assert_kind_of Array, value if list
-      (list ? value : [value]).each do |nested|
-        assert_value(nested, type.delete_prefix("repeated "), "#{name}.#{field}")
-      end
+      kind = type.delete_prefix("repeated ")
+      assert_kind_of Array, value unless kind == type
+      (kind == type ? [value] : value).each { |nested| assert_value(nested, kind, "#{name}.#{field}") }
     end
   end
 
