@@ -23,7 +23,7 @@ Scenario.run do
     server.start
     server.producer.produce_sync(topic: name, payload: "home #{number}")
     sender.producer.produce_sync(topic: name, payload: "abroad #{number}")
-    abroad = (1..number).map { |round| [:there, "abroad #{round}"] } # each time by a group that is new there
+    abroad = (1..number).map { |index| [:there, "abroad #{index}"] } # each time by a group that is new there
     equal([[:here, "home #{number}"], *abroad], take(seen, 1 + number, 40).sort, "consumed in life #{number}")
     check(server.stop, "a stop in order: #{server.server.unfinished_work}")
     equal([number], committed("here-#{name}", name, 1), "committed here")
