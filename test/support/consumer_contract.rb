@@ -77,12 +77,10 @@ module ConsumerContract
   def test_keys_headers_timestamps_and_tombstones_arrive_as_they_were_produced
     name = topic
     seen = self.seen
-    app = app do
-      facts = consumer do |message|
-        seen << [message.key, message.raw_payload, message.raw_headers, message.timestamp_ms, message.size]
-      end
-      topic(name, to: facts)
+    facts = consumer do |message|
+      seen << [message.key, message.raw_payload, message.raw_headers, message.timestamp_ms, message.size]
     end
+    app = app { topic(name, to: facts) }
     app.producer.produce_sync(topic: name, key: "k", payload: nil, timestamp: 1_700_000_000_123,
                               headers: { "a" => %w[1 2], "nothing" => nil })
     app.producer.produce_sync(topic: name, payload: "", timestamp: 1_700_000_000_124)
@@ -224,17 +222,14 @@ module ConsumerContract
   # All members note what they get. So a message that one of them gets again would be counted.
   def test_a_revoked_partition_is_committed_and_its_consumer_ends
     name = topic(2)
-    hooked = consumer(revoked: -> { seen << [:revoked, partition, revoked?] }) do |message|
-      seen << [partition, message.offset]
-    end
+    on_revoked = -> { seen << [:revoked, partition, revoked?] }
+    hooked = consumer(revoked: on_revoked) { |message| seen << [partition, message.offset] }
     interval = commits_in_rebalances? ? 3_600_000 : 50 # in an hour: only the rebalance commits
     app = app(kafka: { "auto.commit.interval.ms" => interval }) { topic(name, to: hooked) }
     2.times { |partition| fill(app, name, ["x"] * 3, partition: partition) }
     start(app)
     wait_until("6 messages") { seen_all?(6) }
-    unless commits_in_rebalances?
-      wait_until("their commits") { [0, 1].all? { |number| committed(app, name, number) == 3 } }
-    end
+    wait_until("commits") { [0, 1].all? { |number| committed(app, name, number) == 3 } } unless commits_in_rebalances?
     gone = rebalance(app, name)
     kept = 1 - gone
     wait_until("the end of partition #{gone}") { seen.include?([:revoked, gone, true]) }

@@ -53,8 +53,8 @@ class MigrateVector
     out, err, = Open3.capture3(*PELTON, "migrate", folder, "--json")
     report = JSON.parse(out)
     lines = report["findings"].map do |finding|
-      "#{finding["file"]}:#{finding["line"]} #{finding["status"]} | #{[finding["code"], finding["pelton"],
-                                                           finding["note"]].compact.join(" | ")}\n"
+      text = finding.values_at("code", "pelton", "note").compact.join(" | ")
+      "#{finding["file"]}:#{finding["line"]} #{finding["status"]} | #{text}\n"
     end
     "#{err}#{lines.join}"
   end

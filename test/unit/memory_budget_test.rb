@@ -104,7 +104,7 @@ class MemoryBudgetTest < Minitest::Test
     assert_equal 300 * MB, container(v2.merge("sys/fs/cgroup/a/memory.max" => "#{300 * MB}\n"))
     assert_equal 200 * MB, container("proc/self/cgroup" => "0::/\n", "sys/fs/cgroup/memory.max" => "#{200 * MB}\n")
     v1 = { "proc/self/cgroup" => "5:cpu:/\n4:hugetlb,memory:/docker/1\n0::/\n",
-            "sys/fs/cgroup/memory/memory.limit_in_bytes" => "9223372036854771712\n" }
+           "sys/fs/cgroup/memory/memory.limit_in_bytes" => "9223372036854771712\n" }
     assert_equal 8192 * MB, container(v1)
     assert_equal 256 * MB, container(v1.merge("sys/fs/cgroup/memory/memory.limit_in_bytes" => "#{256 * MB}\n"))
   end

@@ -122,7 +122,7 @@ class WhereTextTest < Minitest::Test
   def test_deep_nesting_is_refused_and_long_chains_are_not
     clause = 'where("a").eq(1)'
     ["#{"(" * 200}#{clause}#{")" * 200}", "#{"!" * 200}#{clause}", "#{clause}#{".not" * 200}",
-     "#{"#{clause}.and(" * 200}#{clause}#{")" * 200}", "where(\"a\").in(#{"[" * 50_000}"].each do |clause|
+     "#{"#{clause}.and(" * 200}#{clause}#{")" * 200}", "where(\"a\").in(#{"[" * 50_000}"].each do |text|
       assert_match(/nests? deeper than 100 levels/, assert_raises(Pelton::ConfigError) { tree(text) }.message)
     end
     assert_equal 1001, tree(Array.new(1000, clause).join(" | "))[1].size
