@@ -18,7 +18,7 @@ module DeadLettersKit
     super
   end
 
-  def message(offset, payload = "x", partition: 0, **more)
+  def message_at(offset, payload = "x", partition: 0, **more)
     Fakes::Message.new("orders", partition, offset, payload, **more)
   end
 

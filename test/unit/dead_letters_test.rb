@@ -17,7 +17,7 @@ class DeadLettersTest < Minitest::Test
 
   def test_dead_letter_copies_its_message_and_names_its_origin
     headers = { "a" => %w[1 2], "b" => nil, "bin" => "\xFF", "pelton.topic" => "older", "pelton.due_at" => "7" }
-    failing(5, messages: [message(5, "{broken", key: "k", headers: headers, timestamp_ms: 1_700_000_000_123)])
+    failing(5, messages: [message_at(5, "{broken", key: "k", headers: headers, timestamp_ms: 1_700_000_000_123)])
     work_all
     copy = dead.first
     assert_equal ["{broken", "k", 1_700_000_000_123], [copy.raw_payload, copy.key, copy.timestamp_ms]
@@ -35,7 +35,7 @@ class DeadLettersTest < Minitest::Test
   end
 
   def test_dead_letter_has_the_first_lines_of_the_backtrace
-    failing(5, messages: [message(5)])
+    failing(5, messages: [message_at(5)])
     work_all
     lines = Pelton::Origin.of(dead.first).backtrace
     assert_equal 20, lines.size
@@ -46,7 +46,7 @@ class DeadLettersTest < Minitest::Test
   # The backtrace of the error in a copy with so many lines, as a reader of the letter sees it.
   def backtrace(error, lines, trace = Array.new(50) { |number| "app.rb:#{number}:in 'call'" })
     error.set_backtrace(trace)
-    failure = Pelton::Consuming::Failure.new(error, message(5), 1, "id")
+    failure = Pelton::Consuming::Failure.new(error, message_at(5), 1, "id")
     headers = Pelton::Origin.after(failure, group: "g", first: nil, backtrace: lines).headers({})
     Pelton::Origin.of(Fakes::Message.new("dead", 0, 0, "x", headers: headers)).backtrace
   end
@@ -67,7 +67,7 @@ class DeadLettersTest < Minitest::Test
     headers = { "pelton.topic" => "orders", "pelton.partition" => "3", "pelton.offset" => "41",
                 "pelton.attempts" => "6", "pelton.timestamp_ms" => "1600000000000", "pelton.group" => "g",
                 "pelton.redrives" => "2" }
-    failing(5, messages: [message(5, "{}", key: "k", headers: headers, timestamp_ms: 1_700_000_000_123)])
+    failing(5, messages: [message_at(5, "{}", key: "k", headers: headers, timestamp_ms: 1_700_000_000_123)])
     work_all
     origin = Pelton::Origin.of(dead.first)
     assert_equal ["orders", 3, 41, 1, 2],
@@ -79,7 +79,7 @@ class DeadLettersTest < Minitest::Test
   def test_letter_of_another_topic_or_without_its_payload_gets_the_place_where_it_failed
     place = { "pelton.partition" => "3", "pelton.offset" => "41", "pelton.attempts" => "6" }
     others = [{ "pelton.topic" => "bills" }, { "pelton.topic" => "orders", "pelton.payload_omitted" => "X" }]
-    messages = others.each_with_index.map { |headers, offset| message(offset, "{}", headers: { **place, **headers }) }
+    messages = others.each_with_index.map { |headers, offset| message_at(offset, "{}", headers: place.merge(headers)) }
     failing(0, 1, messages: messages)
     work_all
     origins = dead.map { |copy| Pelton::Origin.of(copy) }
@@ -90,7 +90,7 @@ class DeadLettersTest < Minitest::Test
 
   # A message with a nil payload stays one in its dead letter.
   def test_tombstone_stays_a_tombstone_in_its_dead_letter
-    failing(0, messages: [message(0, nil, key: "k")])
+    failing(0, messages: [message_at(0, nil, key: "k")])
     work_all
     assert_predicate dead.first, :tombstone?
   end
@@ -148,14 +148,14 @@ class DeadLettersTest < Minitest::Test
       facts = { group: "g", flow: Pelton::Consuming::Flow.for(topic, @bus), subscription: @ownership, jobs: @jobs,
                 bus: @bus, owner: @owner }
       @coordinator = Pelton::Consuming::Coordinator.new(topic, partition, **facts).start
-      failing(7, messages: [message(7, partition: partition)])
+      failing(7, messages: [message_at(7, partition: partition)])
       work_all
     end
     assert_equal([[0, 0], [1, 1], [3, 1]], dead.map { |copy| [Pelton::Origin.of(copy).partition, copy.partition] })
   end
 
   def test_retries_default_to_three_with_dead_letters
-    failing(0, messages: [message(0)], retries: nil)
+    failing(0, messages: [message_at(0)], retries: nil)
     work_all
     assert_equal [:assigned, [0], [0], [0], [0]], @log
     assert_equal 4, Pelton::Origin.of(dead.first).attempts
@@ -164,7 +164,7 @@ class DeadLettersTest < Minitest::Test
   def test_failed_dead_letter_is_reported_and_the_message_runs_again
     timed_out = Pelton::KafkaError.new(-192, :_MSG_TIMED_OUT)
     @producer.instance_variable_get(:@log).fail_next(timed_out, 1, "dead") # fail_next itself asks the extension
-    failing(0, messages: [message(0)], backoff: 1..1)
+    failing(0, messages: [message_at(0)], backoff: 1..1)
     work
     assert_empty marked
     assert_empty named("message.dead_lettered")
@@ -180,7 +180,7 @@ class DeadLettersTest < Minitest::Test
   end
 
   def test_missing_dead_letter_topic_is_reported_and_the_message_stays
-    failing(0, messages: [message(0)], dead_letters: "missing", backoff: 1..1)
+    failing(0, messages: [message_at(0)], dead_letters: "missing", backoff: 1..1)
     work
     assert_empty marked
     assert_equal "forward", named("error.occurred").last[:source]
@@ -189,14 +189,14 @@ class DeadLettersTest < Minitest::Test
 
   def test_a_copy_does_not_go_through_the_middleware_again
     @producer.middleware.append(->(message) { message.merge(payload: "changed") })
-    failing(0, messages: [message(0, "raw")])
+    failing(0, messages: [message_at(0, "raw")])
     work_all
     assert_equal ["raw"], dead.map(&:raw_payload)
   end
 
   # A job that ends after its partition was revoked sends no dead letter: the next owner decides.
   def test_no_copy_once_the_partition_is_revoked
-    failing(0, messages: [message(0)])
+    failing(0, messages: [message_at(0)])
     script do
       coordinator.end(:revoked)
       raise "late"
@@ -208,7 +208,7 @@ class DeadLettersTest < Minitest::Test
   end
 
   def test_revocation_during_the_dispatch_still_marks_sent_messages
-    failing(0, messages: [message(0)])
+    failing(0, messages: [message_at(0)])
     count = @producer.method(:partition_count)
     @producer.define_singleton_method(:partition_count) do |topic|
       @on_count&.call
@@ -223,7 +223,7 @@ class DeadLettersTest < Minitest::Test
   # A letter that is on its way cannot be recalled.
   def test_seek_during_a_dispatch_repeats_the_message_only_if_it_goes_back_to_it
     [[0, 2], [1, 1]].each do |place, letters|
-      failing(0, messages: [message(0)])
+      failing(0, messages: [message_at(0)])
       count = @producer.method(:partition_count)
       seek = [place]
       @producer.define_singleton_method(:partition_count) { |topic| count.call(topic).tap { @on_count.call } }
@@ -237,7 +237,7 @@ class DeadLettersTest < Minitest::Test
   end
 
   def test_kill_during_the_dispatch_leaves_the_message_to_be_retried
-    failing(0, messages: [message(0)], backoff: 1..1)
+    failing(0, messages: [message_at(0)], backoff: 1..1)
     @producer.hold
     worker = Thread.new { work }
     eventually { worker.status == "sleep" }
@@ -313,7 +313,7 @@ class DeadLettersTest < Minitest::Test
   end
 
   def test_marks_of_the_user_stay_after_a_dead_letter
-    failing(1, messages: [message(0), message(1)], manual_offsets: true)
+    failing(1, messages: [message_at(0), message_at(1)], manual_offsets: true)
     work_all
     assert_equal 1, dead.size
     assert_empty marked
@@ -323,7 +323,7 @@ class DeadLettersTest < Minitest::Test
     broken = Class.new(StandardError) { def message = raise("no message") }
     ["\xFF\xFEbinary".b, "é" * 2_000, "latin \xE9".dup.force_encoding("ISO-8859-1"), "x".encode("UTF-16LE"), broken.new,
      nil, 7].each do |what|
-      failure = Pelton::Consuming::Failure.new(what.is_a?(Exception) ? what : IOError.new(what), message(0), 1)
+      failure = Pelton::Consuming::Failure.new(what.is_a?(Exception) ? what : IOError.new(what), message_at(0), 1)
       text = Pelton::Origin.after(failure, group: "g", first: nil).error_message
       assert_equal [Encoding::UTF_8, true], [text.encoding, text.valid_encoding?]
       assert_operator text.bytesize, :<=, 1_000
@@ -332,7 +332,7 @@ class DeadLettersTest < Minitest::Test
 
   # With `by: :key`, only the message that fails becomes a dead letter, not its whole batch.
   def test_with_order_per_key_only_the_poison_message_goes_and_the_other_keys_do_not_wait
-    messages = %w[a b a c b a].each_with_index.map { |key, offset| message(offset, key: key) }
+    messages = %w[a b a c b a].each_with_index.map { |key, offset| message_at(offset, key: key) }
     script { |consumer| raise IOError, "bad" if consumer.messages.any? { |message| message.offset == 2 } }
     coordinator(dead_letters: "dead", retries: 1, backoff: 1..1, concurrency: 3).receive(Fakes::Batch.new(messages))
     work_all

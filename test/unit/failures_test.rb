@@ -10,7 +10,7 @@ class FailuresTest < Minitest::Test
   # --- what is told of a failure ---
 
   def test_a_log_s_line_could_not_be_found_by_its_dead_letter
-    failing(0, messages: [message(0)], retries: 1)
+    failing(0, messages: [message_at(0)], retries: 1)
     work_all
     told = %w[error.occurred consumer.retrying message.dead_lettered].to_h do |name|
       [name, named(name).map { |event| event[:failure_id] }]
@@ -28,7 +28,7 @@ class FailuresTest < Minitest::Test
       consumer.mark_as_consumed(consumer.messages.first)
       raise IOError if named("error.occurred").empty?
     end
-    coordinator(backoff: 0..0).receive(Fakes::Batch.new([message(0), message(1), message(2)]))
+    coordinator(backoff: 0..0).receive(Fakes::Batch.new([message_at(0), message_at(1), message_at(2)]))
     work_all
     assert_equal [[[1, 1]], [[1, 1]]], %w[error.occurred consumer.retrying].map { |name|
       named(name).map { |event| [event[:offset], event[:attempt]] }
@@ -41,7 +41,7 @@ class FailuresTest < Minitest::Test
       anew
       @producer.close
       @owner.producer = @producer = Pelton::Testing::BufferedProducer.new(bus: @bus, topics: { "orders.retry.10" => 1 })
-      failing(0, messages: [message(0)], dead_letters: nil, **words)
+      failing(0, messages: [message_at(0)], dead_letters: nil, **words)
       work_all
       assert_equal named("error.occurred").map { |event| event[:failure_id] },
                    named(name).map { |event| event[:failure_id] }, name
@@ -61,7 +61,7 @@ class FailuresTest < Minitest::Test
     { Compared => "FailuresTest::Compared", Unnamed => "(message cannot be read: RuntimeError)" }.each do |kind, name|
       anew
       script { |consumer| raise kind if consumer.messages.first.offset.zero? }
-      coordinator(dead_letters: "dead", retries: 0, backoff: 0..0).receive(Fakes::Batch.new([message(0)]))
+      coordinator(dead_letters: "dead", retries: 0, backoff: 0..0).receive(Fakes::Batch.new([message_at(0)]))
       work
       work_all
       assert_equal [name], dead.map { |copy| Pelton::Origin.of(copy).error }
@@ -79,7 +79,7 @@ class FailuresTest < Minitest::Test
       letter[:headers].delete("a")
       letter.update(payload: letter[:payload].reverse, key: nil, partition: 1)
     end
-    failing(5, messages: [message(5, "payload", key: "k", headers: { "a" => "1" })], on_dead_letter: change)
+    failing(5, messages: [message_at(5, "payload", key: "k", headers: { "a" => "1" })], on_dead_letter: change)
     work_all
     copy = dead.first
     assert_equal ["daolyap", nil, 1, "billing", false],
@@ -97,7 +97,7 @@ class FailuresTest < Minitest::Test
     deeds.each_with_index do |deed, at|
       anew
       fails = true
-      failing(0, messages: [message(0)], on_dead_letter: ->(letter, _) { deed.call(letter) if fails })
+      failing(0, messages: [message_at(0)], on_dead_letter: ->(letter, _) { deed.call(letter) if fails })
       work
       assert_empty [*dead, *dead("other"), *marked, *named("message.dead_lettered")], "deed #{at}"
       told = named("error.occurred").select { |event| event[:source] == "forward" }
@@ -116,7 +116,7 @@ class FailuresTest < Minitest::Test
     @owner.producer = @producer = Pelton::Testing::BufferedProducer.new(
       bus: @bus, topics: { "orders.retry.10" => 1, "dead" => 1, "other" => 1 }
     )
-    failing(0, messages: [message(0)], retry_in: [10], on_dead_letter: note)
+    failing(0, messages: [message_at(0)], retry_in: [10], on_dead_letter: note)
     work_all
     assert_equal [1, []], [dead("orders.retry.10").size, changed]
     script { |consumer| consumer.dispatch_to_dead_letters(consumer.messages.first, reason: "odd") }
@@ -136,7 +136,7 @@ class FailuresTest < Minitest::Test
   # --- on_failure ---
 
   def decide(answer = nil, **settings, &block)
-    failing(1, messages: [message(0), message(1)], on_failure: block || ->(_) { answer }, retries: nil,
+    failing(1, messages: [message_at(0), message_at(1)], on_failure: block || ->(_) { answer }, retries: nil,
                dead_letters: nil, **settings)
     3.times { work }
   end

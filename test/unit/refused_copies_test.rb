@@ -20,7 +20,7 @@ class RefusedCopiesTest < Minitest::Test
     define_method("test_a_copy_that_kafka_refused_for_good_with_#{name}_blocked_its_partition") do
       # By both clients, with and without the backtrace.
       refuse("dead", code, name, times: { MSG_SIZE_TOO_LARGE: 4, RECORD_LIST_TOO_LARGE: 2 }.fetch(name, 1))
-      failing(0, messages: [message(0, "large", key: "k", headers: { "a" => "b" }), message(1)])
+      failing(0, messages: [message_at(0, "large", key: "k", headers: { "a" => "b" }), message_at(1)])
       work_all
       letter = dead.first
       origin = Pelton::Origin.of(letter)
@@ -41,7 +41,7 @@ class RefusedCopiesTest < Minitest::Test
 
   def test_a_copy_that_is_too_large_with_the_backtrace_goes_without_it
     refuse("dead", 10, :MSG_SIZE_TOO_LARGE, times: 2)
-    failing(0, messages: [message(0, "large"), message(1)])
+    failing(0, messages: [message_at(0, "large"), message_at(1)])
     work_all
     origin = Pelton::Origin.of(dead.first)
     assert_equal ["large", nil, nil, "IOError"],
@@ -50,7 +50,7 @@ class RefusedCopiesTest < Minitest::Test
   end
 
   def test_a_copy_that_only_the_producer_found_too_large_is_whole
-    failing(0, messages: [message(0, "x" * 999_990, key: "a key that makes it too large"), message(1)])
+    failing(0, messages: [message_at(0, "x" * 999_990, key: "a key that makes it too large"), message_at(1)])
     work_all
     assert_equal [[999_990], [nil], []],
                  [dead.map { |letter| letter.raw_payload.bytesize },
@@ -59,7 +59,7 @@ class RefusedCopiesTest < Minitest::Test
 
   def test_a_refused_letter_shows_nothing_that_a_change_might_have_removed
     refuse("dead", 87, :INVALID_RECORD)
-    failing(0, messages: [message(0, "x", key: "secret")], on_dead_letter: ->(letter, _) { letter[:key] = nil })
+    failing(0, messages: [message_at(0, "x", key: "secret")], on_dead_letter: ->(letter, _) { letter[:key] = nil })
     work_all
     assert_equal ["orders/0/0"], dead.map(&:key)
   end
@@ -67,7 +67,7 @@ class RefusedCopiesTest < Minitest::Test
   def test_a_refused_letter_without_a_usable_key_has_its_place_as_key
     [nil, "", "k" * 1_001].each do |key|
       refuse("dead", 87, :INVALID_RECORD)
-      failing(0, messages: [message(0, "x", key: key)])
+      failing(0, messages: [message_at(0, "x", key: key)])
       work_all
       assert_equal "orders/0/0", dead.last.key
       anew
@@ -88,7 +88,7 @@ class RefusedCopiesTest < Minitest::Test
 
   def test_copy_with_a_refused_timestamp_is_sent_whole_with_the_present_time
     refuse("dead", 32, :INVALID_TIMESTAMP)
-    failing(0, messages: [message(0, "x", timestamp_ms: 1_000)])
+    failing(0, messages: [message_at(0, "x", timestamp_ms: 1_000)])
     work_all
     origin = Pelton::Origin.of(dead.first)
     assert_equal ["x", 1_000, nil, [1]], [dead.first.raw_payload, origin.timestamp_ms, origin.payload_omitted, marked],
@@ -99,7 +99,7 @@ class RefusedCopiesTest < Minitest::Test
   def test_a_copy_that_may_be_taken_later_stays_whole_and_waits
     { TOPIC_AUTHORIZATION_FAILED: 29, NOT_ENOUGH_REPLICAS: 19, UNKNOWN_TOPIC_OR_PART: 3 }.each do |name, code|
       refuse("dead", code, name)
-      failing(0, messages: [message(0)], backoff: 1..1)
+      failing(0, messages: [message_at(0)], backoff: 1..1)
       work
       assert_equal [[], []], [marked, dead]
       anew
@@ -109,7 +109,7 @@ class RefusedCopiesTest < Minitest::Test
   def test_a_copy_that_a_retry_topic_will_never_take_goes_to_the_dead_letters
     with_retry_topic
     refuse("orders.retry.5", 10, :MSG_SIZE_TOO_LARGE, times: 2)
-    failing(0, messages: [message(0, "whole")], retry_in: [5])
+    failing(0, messages: [message_at(0, "whole")], retry_in: [5])
     work_all
     assert_equal [["whole"], [1], ["dead"]],
                  [dead.map(&:raw_payload), marked, named("message.dead_lettered").map { |event| event[:to] }]
@@ -118,7 +118,7 @@ class RefusedCopiesTest < Minitest::Test
   def test_without_dead_letters_a_refused_copy_for_a_retry_topic_stays
     with_retry_topic
     refuse("orders.retry.5", 87, :INVALID_RECORD)
-    failing(0, messages: [message(0, "whole")], retry_in: [5], dead_letters: nil, backoff: 1..1)
+    failing(0, messages: [message_at(0, "whole")], retry_in: [5], dead_letters: nil, backoff: 1..1)
     work
     assert_equal [[], [["forward", :INVALID_RECORD]]], [marked, forwards]
   end
@@ -130,7 +130,7 @@ class RefusedCopiesTest < Minitest::Test
     @owner.producer = @producer = Pelton::Testing::BufferedProducer.new(bus: @bus, topics: topics)
     refuse("orders.retry.5", 87, :INVALID_RECORD, times: 9)
     tries = []
-    failing(0, messages: [message(0, "whole"), message(1)], retry_in: [5, 9], dead_letters: nil, **settings)
+    failing(0, messages: [message_at(0, "whole"), message_at(1)], retry_in: [5, 9], dead_letters: nil, **settings)
     script do |consumer|
       tries << [consumer.messages.first.offset, consumer.attempt]
       raise IOError, "bad" if consumer.messages.first.offset.zero? && consumer.attempt != heals
@@ -159,7 +159,7 @@ class RefusedCopiesTest < Minitest::Test
     main = Pelton::Routing::Topic.new("orders", Consumer, { retry_in: [5, 9, 30], retries: 2 })
     assert_equal [3, 2, 1, 0], [main, *main.stages("g")].map(&:stages_left)
     step = Pelton::Consuming::Steps::RetriesExhausted.for(main.stages("g").first, @bus)
-    failure = Pelton::Consuming::Failure.new(IOError.new("bad"), message(0), 3, "f")
+    failure = Pelton::Consuming::Failure.new(IOError.new("bad"), message_at(0), 3, "f")
     headers = Pelton::Origin.after(failure, group: "g", first: nil, due_in: 5).headers({})
     message = Fakes::Message.new("orders.retry.5", 0, 0, "x", headers: headers)
     left = Pelton::Batch::Part.new("orders.retry.5", 0, [message])
