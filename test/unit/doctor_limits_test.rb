@@ -46,14 +46,16 @@ class DoctorLimitsTest < Minitest::Test
     @app.config.liveness.max_consume_time = 300
     @app.routes { seconds.each { |name, long| group("g") { topic(name, to: Consumer) { long_call(long) if long } } } }
     found = seconds.keys.to_h { |name| [name, findings("topic #{name}")] }
-    found.transform_values { |all| all.select { |one| one[:text].include?("long_call") }.map { |one| one[:level] } }
+    found.transform_values do |all|
+      all.select { |finding| finding[:text].include?("long_call") }.map { |finding| finding[:level] }
+    end
   end
 
   def test_a_call_that_may_take_longer_than_a_stop_or_a_health_check
     assert_equal({ "plain" => [], "stop" => [], "more" => [:note], "check" => [:note], "most" => %i[warning note] },
                  long_calls({ "plain" => nil, "stop" => 90, "more" => 91, "check" => 300, "most" => 301 }))
     long_calls({ "exports" => 1800, "reports" => 1800 })
-    warning, note = findings("topic exports, reports").map { |one| one[:text] }
+    warning, note = findings("topic exports, reports").map { |finding| finding[:text] }
     assert_equal "long_call (1800 s) is longer than liveness.max_consume_time (300 s): the health check fails before " \
                  "a call counts as long. Lower the one or raise the other", warning
     assert_match(/\Along_call \(1800 s\) is longer than shutdown_timeout \(90 s\): a stop does not wait/, note)

@@ -109,7 +109,7 @@ class LogFormatTest < Minitest::Test
   # None of these lines was written.
   def test_errors_and_values_of_any_kind_have_a_line_in_each_format
     anonymous = Class.new(StandardError)
-    caused = RuntimeError.new("outer").tap { |one| one.define_singleton_method(:cause) { Unspeakable.new } }
+    caused = RuntimeError.new("outer").tap { |error| error.define_singleton_method(:cause) { Unspeakable.new } }
     %i[text logfmt json].each do |format|
       setup
       log(format: format, backtraces: true)

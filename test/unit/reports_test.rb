@@ -33,7 +33,7 @@ class ReportsTest < Minitest::Test
 
   def test_a_report_names_the_process_and_its_versions
     reporting(client_id: "shop")
-    found = report { |one| one.state == "running" }
+    found = report { |report| report.state == "running" }
     assert_equal [Process.pid, "shop", ["g"], 2, 0.02, nil],
                  [found.pid, found.name, found.groups, found.workers, found.interval, found.process]
     assert_equal [Pelton::VERSION, RUBY_VERSION, Socket.gethostname], [found.pelton, found.ruby, found.host]
@@ -56,8 +56,8 @@ class ReportsTest < Minitest::Test
                    "report_topic" => "\"pelton.reports\"", "kafka.bootstrap.servers" => "\"a:1\"",
                    "kafka.sasl.password" => "[hidden]", "kafka.http.proxy" => "\"http://[hidden]@proxy\"" },
                  found.except("group_id", "logger", "shutdown_timeout", "flush_timeout"))
-    assert_equal 201, Pelton::Settings::Changed.of(app.config.dup.tap { |one| one.kafka = { "x" => "y" * 300 } })
-                                               .fetch("kafka.x").size
+    long = app.config.dup.tap { |settings| settings.kafka = { "x" => "y" * 300 } }
+    assert_equal 201, Pelton::Settings::Changed.of(long).fetch("kafka.x").size
   end
 
   def test_a_running_job_a_lag_and_the_rate_of_what_is_done
@@ -66,19 +66,20 @@ class ReportsTest < Minitest::Test
     reporting
     produce(3)
     assign(["orders", 0])
-    of_consume = ->(one) { one.running.find { |job| job[:kind] == "consume" } } # before it, `assigned` runs
+    of_consume = ->(report) { report.running.find { |job| job[:kind] == "consume" } } # before it, `assigned` runs
     job = of_consume.call(report(&of_consume))
     assert_equal ["g", "ServerKit::Consumer", "orders", 0, "consume", 3],
                  job.values_at(:group, :consumer, :topic, :partition, :kind, :messages)
     assert_in_delta Pelton::Clock.wall, job[:since], 60
     assert_equal 0, job[:offset]
     assert_operator job[:called], :>=, job[:since]
-    assert_equal [["g", "orders", 0, 3, "running"]], report { |one| one.lag == 3 }.each_partition.to_a
+    assert_equal [["g", "orders", 0, 3, "running"]], report { |report| report.lag == 3 }.each_partition.to_a
     gate.close
-    assert_equal "idle", report { |one| one.each_partition.to_a.dig(0, 4) == "idle" }.each_partition.first.last
-    assert_equal ["g"], report { |one| one.rate_in("g").positive? }.rates[:in].keys
-    assert_equal({ in: { "g" => 3 }, out: 0, errors: 0 }, report { |one| one.totals[:in].fetch("g", 0) == 3 }.totals)
-    assert_equal 0, report { |one| one.lag.zero? && one.rate_in.zero? }.rate_in
+    assert_equal "idle", report { |report| report.each_partition.to_a.dig(0, 4) == "idle" }.each_partition.first.last
+    assert_equal ["g"], report { |report| report.rate_in("g").positive? }.rates[:in].keys
+    assert_equal({ in: { "g" => 3 }, out: 0, errors: 0 },
+                 report { |report| report.totals[:in].fetch("g", 0) == 3 }.totals)
+    assert_equal 0, report { |report| report.lag.zero? && report.rate_in.zero? }.rate_in
   end
 
   def test_a_paused_and_a_failing_partition
@@ -87,13 +88,13 @@ class ReportsTest < Minitest::Test
     produce(1)
     produce(1, 1)
     assign(["orders", 0], ["orders", 1])
-    states = report { |one| one.each_partition.map { |*, state| state }.sort == %w[failing paused] }
+    states = report { |report| report.each_partition.map { |*, state| state }.sort == %w[failing paused] }
     assert_equal %w[orders], states.partitions.fetch("g").keys
-    error = report { |one| one.errors.any? }.errors.first
+    error = report { |report| report.errors.any? }.errors.first
     assert_equal ["KeyError", "no", "consumer.consume", "g", "orders", 1, 0],
                  error.values_at(:class, :message, :source, :group, :topic, :partition, :offset)
     assert_kind_of String, error[:failure_id]
-    assert(report { |one| one.rates[:errors].positive? })
+    assert(report { |report| report.rates[:errors].positive? })
     refute_includes sent.map { |_, text, *| text }.join, "secret payload"
   end
 
@@ -103,9 +104,9 @@ class ReportsTest < Minitest::Test
     lost = Pelton::KafkaError.new(-195, :_TRANSPORT, "gone")
     app.notifications.publish("error.occurred", error: lost, source: "kafka")
     20.times { |number| app.notifications.publish("error.occurred", error: KeyError.new(number.to_s), source: "y") }
-    found = report { |one| one.errors.last&.fetch(:message) == "19" }
-    assert_equal (10..19).map(&:to_s), found.errors.map { |one| one[:message] }
-    assert(reports.none? { |one| one.errors.any? { |error| error[:source] == "kafka" } })
+    found = report { |report| report.errors.last&.fetch(:message) == "19" }
+    assert_equal (10..19).map(&:to_s), found.errors.map { |error| error[:message] }
+    assert(reports.none? { |report| report.errors.any? { |error| error[:source] == "kafka" } })
   end
 
   def test_the_message_of_an_error_that_raises
@@ -113,20 +114,20 @@ class ReportsTest < Minitest::Test
     report { true }
     broken = Class.new(StandardError) { def message = raise("never") }
     app.notifications.publish("error.occurred", error: broken.new, source: "x")
-    assert_equal "(its message raised RuntimeError)", report { |one| one.errors.any? }.errors.first[:message]
+    assert_equal "(its message raised RuntimeError)", report { |report| report.errors.any? }.errors.first[:message]
   end
 
   def test_messages_of_the_producer_are_counted
     reporting
-    report { |one| one.rates[:out].zero? }
+    report { |report| report.rates[:out].zero? }
     app.producer.produce_async(topic: "other", payload: "x")
-    assert_operator report { |one| one.rates[:out].positive? }.rates[:out], :>, 0
+    assert_operator report { |report| report.rates[:out].positive? }.rates[:out], :>, 0
   end
 
   def test_quiet_and_the_last_report_of_a_stop
     reporting
     app.quiet
-    report { |one| one.state == "quiet" }
+    report { |report| report.state == "quiet" }
     app.stop
     assert_equal ["stopped", 1], [reports.last.state, reports.count(&:stopped?)]
     refute reports.last.silent?(reports.last.at + 1e6)
@@ -141,8 +142,8 @@ class ReportsTest < Minitest::Test
       config.tracer = tracer
     end
     start
-    report { |one| one.state == "running" }
-    client = @native.producers.find { |one| one.messages.any? }
+    report { |report| report.state == "running" }
+    client = @native.producers.find { |producer| producer.messages.any? }
     assert_nil client.config["transactional.id"]
     assert_equal "false", client.config["enable.idempotence"]
     names = Array.new(@events.size) { @events.pop.name }
@@ -167,7 +168,7 @@ class ReportsTest < Minitest::Test
     native = @native.to_module
     refuse = ->(*) { Fakes::Delivery.new(REPORTS, 0, nil, error: unknown) }
     native::Producer.block = lambda do |*all|
-      Fakes::Producer.new(*all).tap { |one| one.define_singleton_method(:produce, &refuse) }
+      Fakes::Producer.new(*all).tap { |producer| producer.define_singleton_method(:produce, &refuse) }
     end
     service = Pelton::Reports::Service.new(config, server: nil, bus: app.notifications, native: native) { Reporter.new }
     service.run(stop)
@@ -185,8 +186,8 @@ class ReportsTest < Minitest::Test
     pending = Class.new(Fakes::Delivery) { def done? = false }
     native = @native.to_module
     native::Producer.block = lambda do |*all|
-      Fakes::Producer.new(*all).tap do |one|
-        one.define_singleton_method(:produce) { |*| (made += 1) && pending.new(REPORTS, 0, nil) }
+      Fakes::Producer.new(*all).tap do |producer|
+        producer.define_singleton_method(:produce) { |*| (made += 1) && pending.new(REPORTS, 0, nil) }
       end
     end
     stop = Object.new
@@ -212,47 +213,47 @@ class ReportsTest < Minitest::Test
   # --- classes of Active Job ----------------------------------------------------------------------------------------
 
   def classes(bus = Pelton::Notifications.new)
-    one = Pelton::Reports.const_get(:JobClasses).new(bus)
+    job_classes = Pelton::Reports.const_get(:JobClasses).new(bus)
     note = lambda do |name, seconds, error = nil|
       bus.publish("active_job.performed", group: "g", topic: "t", partition: 0, offset: 0, job_class: name, job_id: "1",
                                           seconds: seconds, error: error)
     end
-    yield one, note
+    yield job_classes, note
   ensure
-    one&.close
+    job_classes&.close
   end
 
   def test_job_classes_are_counted_and_the_longest_come_first
-    classes do |one, note|
-      assert_empty one.rows
+    classes do |job_classes, note|
+      assert_empty job_classes.rows
       [0.5, 0.25].each { |seconds| note.call("MailJob", seconds) }
       note.call("MailJob", 1.0, KeyError.new)
       note.call("SlowJob", 9.0)
       assert_equal [{ class: "SlowJob", count: 1, failed: 0, seconds: 9.0, slowest: 9.0 },
-                    { class: "MailJob", count: 3, failed: 1, seconds: 1.75, slowest: 1.0 }], one.rows
+                    { class: "MailJob", count: 3, failed: 1, seconds: 1.75, slowest: 1.0 }], job_classes.rows
     end
   end
 
   def test_job_classes_of_more_than_an_hour_ago_are_forgotten
-    classes do |one, note|
+    classes do |job_classes, note|
       start = Pelton::Clock.now
       at = ->(seconds, &block) { Pelton::Clock.stub(:now, start + seconds, &block) }
       at.call(0) { note.call("MailJob", 1.0) }
       at.call(3500) { note.call("MailJob", 2.0) }
-      at.call(3590) { assert_equal 2, one.rows.first[:count] }
-      at.call(4000) { assert_equal [[1, 2.0]], (one.rows.map { |row| row.values_at(:count, :slowest) }) }
-      at.call(9000) { assert_empty one.rows }
+      at.call(3590) { assert_equal 2, job_classes.rows.first[:count] }
+      at.call(4000) { assert_equal [[1, 2.0]], (job_classes.rows.map { |row| row.values_at(:count, :slowest) }) }
+      at.call(9000) { assert_empty job_classes.rows }
     end
   end
 
   def test_job_classes_of_a_report_are_limited
-    classes do |one, note|
+    classes do |job_classes, note|
       300.times { |number| note.call("Job#{number}", number + 1.0) }
-      rows = one.rows
+      rows = job_classes.rows
       assert_equal [51, "(others)", 300, 300 * 301 / 2],
                    [rows.size, rows.last[:class], rows.sum { |row| row[:count] }, rows.sum { |row| row[:seconds] }]
       note.call("<b>\n#{"x" * 500}", 1000.0)
-      assert_operator one.rows.map { |row| row[:class].size }.max, :<=, 201
+      assert_operator job_classes.rows.map { |row| row[:class].size }.max, :<=, 201
     end
   end
 
@@ -303,8 +304,8 @@ class ReportsTest < Minitest::Test
   end
 
   def test_a_process_is_silent_when_its_third_report_is_more_than_two_seconds_late
-    one = parse(at: 100.0, interval: 5)
-    assert_equal [false, true], [117.0, 117.1].map { |time| one.silent?(time) }
+    report = parse(at: 100.0, interval: 5)
+    assert_equal [false, true], [117.0, 117.1].map { |time| report.silent?(time) }
     refute parse(at: 100.0, interval: 5, state: "stopped").silent?(1000.0)
   end
 

@@ -196,7 +196,7 @@ class TopCommandTest < Minitest::Test
       keyboard = Keyboard.new("q")
       read = @read
       keyboard.define_singleton_method(:wait_readable) { |seconds| super(seconds).tap { read.pop } }
-      code, text = top(out: Terminal.new.tap { |one| one.winsize = [rows, 60] }, input: keyboard)
+      code, text = top(out: Terminal.new.tap { |terminal| terminal.winsize = [rows, 60] }, input: keyboard)
       assert_equal [0, ""], [code, @err.string], "#{rows} lines"
       text[/\e\[H(.*)\e\[J/m, 1].split("\r\n").map { |line| line.delete_suffix("\e[K")[/\A\w* ?\w*/] }
     end
