@@ -113,7 +113,7 @@ class BenchmarksPageTest < Minitest::Test
 
   def measured(bench, ruby, name, unit)
     rows = result(bench, ruby).lines.map { |line| line.split("|").map(&:strip) }.select { |row| row[1] == name }
-    row = rows.find { |one| one[3] == unit } || rows.fetch(0)
+    row = rows.find { |candidate| candidate[3] == unit } || rows.fetch(0)
     return Float(row[5][/[\d.]+/]) if unit == :speed
 
     Float(row[2].delete(",")) / (unit.is_a?(String) ? 1 : unit)
