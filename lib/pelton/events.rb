@@ -142,6 +142,10 @@ module Pelton
       ["partition.assigned", %i[group topic partition generation], "Kafka assigned a partition to this process."],
       ["partition.revoked", %i[group topic partition lost generation], "Kafka takes a partition away.",
        { lost: "true: another member may have it already, so nothing can be committed" }],
+      ["partition.unfinished", %i[group topic partition calls],
+       "A partition was given to another member while calls ran there: after `revocation_timeout`, or because it was " \
+       "lost. The other member repeats what they have not marked.",
+       { calls: "one String each, such as \"orders/0: consume runs for 30.0 s, 3 of 100 messages not finished\"" }],
       ["rebalance.started", %i[group revoked lost],
        "A rebalance takes partitions away from this process, or gives it some.",
        { revoked: "number of partitions that are taken away", lost: "true: other members may have them already" }],

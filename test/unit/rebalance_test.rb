@@ -64,6 +64,66 @@ class RebalanceTest < Minitest::Test
     assert_equal [0, 1], @log.pop
   end
 
+  def test_partition_that_goes_during_a_call_names_its_unfinished_messages
+    produce(2)
+    start(revocation_timeout: 0.02)
+    block_jobs
+    subscription.assign_now(["orders", 0])
+    @begun.pop
+    subscription.revoke_now(["orders", 0])
+    told = event("partition.unfinished")
+    assert_equal ["g", "orders", 0], told.payload.values_at(:group, :topic, :partition)
+    assert_match(%r{\Aorders/0: consume runs for \d+\.\d s, 2 of 2 messages not finished from offset 0 on\z},
+                 told[:calls].first)
+    @gate.close
+    assert app.stop # it was told before the stop, which leaves nothing undone
+  end
+
+  def test_a_call_that_has_marked_all_is_not_told_when_its_partition_goes
+    produce(1)
+    start(revocation_timeout: 0.02)
+    block_jobs
+    subscription.assign_now(["orders", 0])
+    consumer = @begun.pop
+    consumer.mark_as_consumed(consumer.messages.last)
+    token = subscription.revoke_now(["orders", 0])
+    eventually { !subscription.revoking?(token) }
+    @gate.close
+    assert app.stop
+    refute_includes Array.new(@events.size) { @events.pop.name }, "partition.unfinished"
+  end
+
+  def test_a_revocation_during_a_stop_is_seen_by_the_running_call_at_once
+    produce(1)
+    start(revocation_timeout: 5)
+    block_jobs
+    subscription.assign_now(["orders", 0])
+    consumer = @begun.pop
+    stopping = Thread.new { app.stop }
+    event("app.stopping")
+    refute_predicate consumer, :revoked?
+    subscription.revoke_now(["orders", 0])
+    eventually { consumer.revoked? }
+    @gate.close
+    assert stopping.value
+  end
+
+  def test_a_stop_whose_partition_goes_before_the_call_ends_names_the_call_as_left_undone
+    produce(1)
+    start(revocation_timeout: 0.02)
+    block_jobs
+    subscription.assign_now(["orders", 0])
+    @begun.pop
+    stopping = Thread.new { app.stop }
+    event("app.stopping")
+    subscription.revoke_now(["orders", 0])
+    event("partition.unfinished")
+    @gate.close
+    refute stopping.value
+    left = event("app.forced")[:unfinished_work].join
+    assert_match(%r{orders/0: consume runs for .* 1 of 1 messages not finished}, left)
+  end
+
   # `process` hangs at the third message. Its job ends after its revocation, and the next owner begins behind the first
   # two, which are finished.
   def test_messages_before_one_that_hangs_were_given_to_the_next_owner

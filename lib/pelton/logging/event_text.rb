@@ -119,6 +119,11 @@ module Pelton
       def partition_assigned(event) = info("assigned #{partition(event)}")
       def partition_revoked(event) = info("#{event[:lost] ? "lost" : "revoked"} #{partition(event)}")
 
+      def partition_unfinished(event)
+        [2, "#{partition(event)} belongs to another member, which repeats what is not marked: " \
+            "#{event[:calls].join("; ")}"]
+      end
+
       def partition_stopped(event)
         [3, "#{partition(event)} stopped at offset #{event[:offset]} after #{count(event[:attempts], "attempt")}"]
       end

@@ -11,9 +11,10 @@ module Pelton
   # only, so success costs nothing. RepeatLimit limits repeated lines. It also calls config.on_error. Thread-safe.
   class FailureLog
     EVENTS = %w[error.occurred kafka.log message.delivery_failed message.skipped message.dead_lettered
-                message.repeated outbox.refused partition.stopped producer.queue_full producer.fatal producer.unclosed
-                producer.closed producer.flush_failed transaction.aborted group.restarting app.unhealthy app.forced
-                process.ended consumer.method_unused thread.leaked worker.replaced events.delayed].freeze
+                message.repeated outbox.refused partition.stopped partition.unfinished producer.queue_full
+                producer.fatal producer.unclosed producer.closed producer.flush_failed transaction.aborted
+                group.restarting app.unhealthy app.forced process.ended consumer.method_unused thread.leaked
+                worker.replaced events.delayed].freeze
     WARN = 2
     METHODS = %i[debug info warn error error].freeze
     UNDELIVERED = %w[message.delivery_failed producer.flush_failed].freeze

@@ -112,8 +112,8 @@ module Pelton
         "pipe_many_async" => Migrate.differs("producer.pipe_many_async(messages, topic: \"…\")", "of the producer"),
         "produce_sync" => Migrate.same("producer.produce_sync"),
         "produce_async" => Migrate.same("producer.produce_async"),
-        "revoked?" => Migrate.differs("revoked?, after mark_as_consumed(message)",
-                                      "mark each finished message before a break: the return then marks nothing"),
+        "revoked?" => Migrate.differs("revoked?", "once it was true, the return marks nothing: mark each finished " \
+                                                  "message before a break"),
         "produce_many_sync" => Migrate.one_delivery("producer.produce_many_sync(messages)"),
         "produce_many_async" => Migrate.one_delivery("producer.produce_many_async(messages)")
       }.freeze

@@ -14,13 +14,13 @@ module Pelton
       # Seconds that each phase of the stop took: {jobs: 1.2, leave: 0.1}; `leave` includes the last commit.
       #: () -> Hash[Symbol, Float]
       attr_reader :phases
-      # Messages that were finished but not committed: ["orders/0: 12 finished messages behind offset 41 …"]
+      # What another process will repeat: ["orders/0: 12 finished messages behind offset 41 …"]
       #: () -> Array[String]
       attr_reader :repeats
       # When the stop ends by force (monotonic seconds); nil: no stop was asked for.
       #: () -> Float?
       attr_reader :stop_at
-      # Did a partition have too little time to finish its gaps?
+      # Did a partition have too little time to finish its gaps, or a call?
       #: () -> bool
       attr_reader :late
       # Was the last commit refused?
@@ -65,6 +65,20 @@ module Pelton
         @late ||= facts[:late]
         @repeats << "#{coordinator.topic_name}/#{coordinator.partition}: #{facts[:count]} finished messages behind " \
                     "offset #{facts[:offset]} will be repeated"
+      end
+
+      # The same for a partition that was given to another member. calls: those that still ran there (see
+      # PartitionReport#unfinished_calls), which partition.unfinished tells.
+      #: (Coordinator, Array[String]) -> void
+      def report_given(coordinator, calls)
+        report_repeats(coordinator)
+        return if calls.empty?
+
+        @bus.publish("partition.unfinished", **coordinator.facts, calls: calls)
+        return unless @stop_at
+
+        @late = true
+        @repeats.concat(calls)
       end
 
       # Commits what is marked and leaves the group, whatever ended the listener. A job that still runs can no longer

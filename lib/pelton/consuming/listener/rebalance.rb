@@ -110,9 +110,11 @@ module Pelton
       #: (Revocation) -> void
       def give_back(revocation)
         @timers.cancel(revocation)
-        revocation.coordinators.each(&:store_marks).each(&:abandon)
+        given = revocation.coordinators.each(&:store_marks)
+        calls = given.to_h { |coordinator| [coordinator, coordinator.unfinished_calls] }
+        given.each(&:abandon)
         @subscription.revoked(revocation.token)
-        revocation.coordinators.each { |coordinator| @closing.report_repeats(coordinator) }
+        calls.each { |coordinator, unfinished| @closing.report_given(coordinator, unfinished) }
       end
 
       # A coordinator has ended. A new one of the same partition may begin now.

@@ -8,7 +8,8 @@ module Pelton
     # messages may lie behind unfinished ones (a gap), and the next owner reads from the first unfinished one on. So
     # first the gaps are finished, as far as there is time. Then each consumer's hook is called.
     #
-    # The coordinator's lock guards it. Workers and the user's threads read `hook` and `finishes_gaps?` without it.
+    # The coordinator's lock guards it. Workers and the user's threads read `hook`, `revoked?` and `finishes_gaps?`
+    # without it.
     class PartitionClosing
       # Seconds that are kept for the end itself.
       REST = 0.1
@@ -26,6 +27,7 @@ module Pelton
         @progress = progress
         @partition_jobs = partition_jobs
         @hook = nil
+        @revoked = false
         # Until when gaps may be finished (monotonic seconds), and whether the backlog may have any.
         @deadline = nil
         @gaps = false
@@ -39,6 +41,7 @@ module Pelton
       #: (Symbol, Float, Backlog | KeyedBacklog) -> void
       def begin(hook, deadline, backlog)
         @deadline = [deadline, *@deadline].min
+        @revoked ||= hook == :revoked
         return if @hook
 
         @hook = hook
@@ -46,6 +49,10 @@ module Pelton
         jobs = @partition_jobs.executors.map(&:job)
         @gaps = backlog.close(jobs.select { |job| job&.slice && job.backlog.equal?(backlog) })
       end
+
+      # Does Kafka take the partition away? Maybe after a stop has begun.
+      #: () -> bool
+      def revoked? = @revoked
 
       # May a job still finish gaps? No job is started that would probably run past the deadline.
       #: () -> bool

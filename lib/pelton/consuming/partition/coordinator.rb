@@ -34,7 +34,7 @@ module Pelton
       extend Forwardable
 
       def_delegators :@current, :mark, :mark!, :left_behind?, :leave, :bounded, :go_back, :store_marks, :store_metadata
-      def_delegators :@report, :snapshot, :unfinished_work
+      def_delegators :@report, :snapshot, :unfinished_work, :unfinished_calls
       def_delegator :@report, :lines, :report
       def_delegators :@state, :paused?, :stopped
       def_delegators :@jobs, :aside
@@ -213,7 +213,7 @@ module Pelton
       def gone? = @progress.gone?
 
       #: () -> bool
-      def revoked? = gone? || @closing.hook == :revoked
+      def revoked? = gone? || @closing.revoked?
 
       #: () { (Progress, bool sought) -> untyped } -> untyped
       def progress = @lock.synchronize { yield @progress, @partition_jobs.left_by_seek?(@current.backlog) }

@@ -49,11 +49,20 @@ module Pelton
       # Work that is lost if the process ends now, one String per job: "orders/0: consume runs for 1.2 s, 3 of 100
       # messages not finished from offset 42 on". For the report of a forced stop.
       #: () -> Array[String]
-      def unfinished_work
-        @lock.synchronize { @executors.filter_map { |executor| doing(executor)&.then { |text| "#{@name}: #{text}" } } }
-      end
+      def unfinished_work = @lock.synchronize { work(@executors) }
+
+      # The calls among them that run and have messages to finish: see partition.unfinished.
+      #: () -> Array[String]
+      def unfinished_calls = @lock.synchronize { work(@executors.select { |executor| begun?(executor) }) }
 
       private
+
+      def work(executors) = executors.filter_map { |executor| doing(executor)&.then { |text| "#{@name}: #{text}" } }
+
+      def begun?(executor)
+        job = executor.job if executor.since
+        !job.nil? && !job.slice.nil? && !job.next_message.nil?
+      end
 
       def condition
         busy = @executors.select(&:job)
