@@ -43,7 +43,8 @@ class SettingTypesTest < Minitest::Test
     callable: [[CALLABLE], [nil, :call]],
     kafka: [[{}, { "a" => 1 }], [[], nil, "a=1"]],
     logger: [[Struct.new(:debug, :info, :warn, :error).new], [Struct.new(:debug, :info, :warn).new, $stderr]],
-    tracer: [[Struct.new(:call, :wait, :process).new], [Struct.new(:call, :wait).new, CALLABLE]],
+    tracer: [[Struct.new(:call, :wait, :process, :trace_id).new],
+             [Struct.new(:call, :wait, :process).new, Struct.new(:call, :wait, :trace_id).new, CALLABLE]],
     poller: [[Struct.new(:polling, :next_events).new], [Struct.new(:polling).new, nil]]
   }.freeze
 
