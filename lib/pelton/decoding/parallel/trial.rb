@@ -32,9 +32,10 @@ module Pelton
       #: () -> Integer
       attr_reader :messages
 
-      #: (Hash[Symbol, Pool]) -> void
-      def initialize(pools)
+      #: (Hash[Symbol, Pool], ?clock: Clock) -> void
+      def initialize(pools, clock: Clock)
         @engines = { inline: Inline.new, **pools }
+        @clock = clock
         @queue = Thread::Queue.new
         @messages = 0
         # Batches that are being made; names of engines that failed where inline does not.
@@ -116,13 +117,13 @@ module Pelton
         @batches.reject! { |batch| batch.future.done? }
         return 0.0 if @batches.empty?
 
-        started = Clock.now
+        started = @clock.now
         futures = @batches.map do |batch|
           @engines.fetch(name).dispatch(batch.inputs, batch.job, timeout: batch.future.timeout)
         end
         @batches.zip(futures) { |batch, future| hand_over(batch, future, name) }
         @batches.clear
-        Clock.now - started
+        @clock.now - started
       end
 
       def hand_over(batch, future, name)
