@@ -39,7 +39,7 @@ Scenario.run do
     browser.hold_renewals
     inspect_page = lambda do |path|
       name = "#{path} at #{browser.script("return innerWidth")}"
-      problems.concat(browser.complaints.grep_v(/status of 40[04]/).map { |said| "#{name}: #{said}" })
+      problems.concat(browser.complaints.grep_v(/status of (40[04]|503)/).map { |said| "#{name}: #{said}" })
       wide = browser.script("return document.documentElement.scrollWidth - innerWidth")
       problems << "#{name} is #{wide} pixels too wide" if wide.positive?
       problems.concat(Axe.problems(browser).map { |found| "#{name}: #{found}" })
@@ -86,7 +86,8 @@ Scenario.run do
       web.history.look
       look.call(address, { "/" => "Kafka did not answer", "/topic?name=paid" => "Kafka did not answer",
                            "/dead-letters?topic=paid" => "(_T", # _TIMED_OUT or _TRANSPORT
-                           "/messages?topic=paid" => "(_T" })
+                           "/messages?topic=paid" => "(_T", "/message?topic=paid&partition=0&offset=0" => "(_T",
+                         "/dead-letter?topic=paid&id=0%2F0" => "(_T" })
     end
     serve.call(Pelton::Web.new(app)) { |address| look.call(address, "/groups" => "The cluster is not known yet") }
 

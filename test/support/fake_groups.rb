@@ -39,7 +39,7 @@ module Fakes
       @members.key?(id) ? "Stable" : "Empty"
     end
 
-    def error(code, name, reason) = Pelton::KafkaError.new(code, name, reason)
+    def error(code, name, reason) = ::Pelton::KafkaError.new(code, name, reason)
 
     def groups(_) = [ids.map { |id| [id, state(id), @types[id]] }, []]
 

@@ -39,6 +39,9 @@ class WebLettersTest < Minitest::Test
   def setup
     super
     @acting = Pelton::Web.new(@app, actions: true)
+    @groups.logs[["dead", 0]] = 0...0
+    counting = Object.new.tap { |one| one.define_singleton_method(:partition_count) { |*, **| 1 } }
+    @app.define_singleton_method(:producer) { counting }
     @letters = letters = Letters.new([], [], nil, [])
     @asked = asked = []
     @app.define_singleton_method(:dead_letters) { |topic, **how| (asked << [topic, how]) && letters }
@@ -120,6 +123,17 @@ class WebLettersTest < Minitest::Test
     @letters.define_singleton_method(:each) { |**| raise Pelton::KafkaError.new(3, :UNKNOWN_TOPIC_OR_PART, "no topic") }
     problem = page.body[%r{<p class="notice bad" role="alert">(.*?)</p>}, 1]
     assert_includes problem, "no topic (UNKNOWN_TOPIC_OR_PART, 3)"
+  end
+
+  # The reading would wait as long as Kafka does.
+  def test_letters_are_not_read_while_their_partitions_do_not_answer
+    letter(0)
+    @answers[:offsets] = ->(*) { raise Pelton::KafkaError.new(-185, :_TIMED_OUT, "Local: Timed out") }
+    assert_match(/Timed out/, page.text)
+    answer = page("/dead-letter", id: "0/0")
+    assert_equal 503, answer.status
+    assert_match(/Not known .*Timed out/m, answer.text)
+    assert_empty @letters.calls
   end
 
   def test_a_letter_has_its_error_its_way_and_its_contents

@@ -21,7 +21,7 @@ module Pelton
       REASONS = { 200 => "OK", 303 => "See Other", 400 => "Bad Request", 401 => "Unauthorized", 403 => "Forbidden",
                   404 => "Not Found", 405 => "Method Not Allowed", 411 => "Length Required",
                   413 => "Content Too Large", 431 => "Request Header Fields Too Large",
-                  500 => "Internal Server Error" }.freeze
+                  500 => "Internal Server Error", 503 => "Service Unavailable" }.freeze
       # Most connections at a time; further ones wait in the system's queue.
       CONNECTIONS = 16
       # Then one whose request has not arrived within this many seconds is cut off. Browsers open some in advance, and

@@ -23,13 +23,19 @@ module Pelton
       AWAY = %i[_TRANSPORT _TIMED_OUT _ALL_BROKERS_DOWN].freeze
       # Seconds that a look at the cluster takes before pages say so.
       SLOW = 5
-      private_constant :AWAY, :SLOW
+      # Seconds that a page waits for a question to Kafka.
+      ASK = 5
+      private_constant :AWAY, :SLOW, :ASK
 
       # Most rows of a table.
       MOST = 200
 
       # Characters of a name or text that a process reported.
       LONGEST = 200
+
+      # Did Kafka not answer?
+      #: (KafkaError) -> bool
+      def self.away?(error) = AWAY.include?(error.name)
 
       # Raised by a page: what it should show is not there.
       NotFound = Class.new(StandardError)
@@ -63,7 +69,15 @@ module Pelton
       # Raises why Kafka did not answer, if it is away. An account may lack the right to look at the whole cluster, and
       # yet read messages.
       def check_kafka
-        raise error if error.is_a?(KafkaError) && AWAY.include?(error.name)
+        raise error if error.is_a?(KafkaError) && Page.away?(error)
+      end
+
+      # The same before a whole topic is read, which waits as long as Kafka is away. So the leaders of its partitions
+      # are asked something first.
+      def check_answers(topic)
+        check_kafka
+        numbers = 0...app.producer.partition_count(topic, timeout: ASK)
+        app.admin.offsets(numbers.to_h { |number| [[topic, number], :end] }, committed: false, timeout: ASK)
       end
 
       # Did the last look at the cluster fail, or does the present one take long? A further question would wait, too.

@@ -39,7 +39,7 @@ module Pelton
         def scan
           return if @counts
 
-          check_kafka
+          check_answers(topic)
           @counts = Hash.new(0)
           @newest = []
           letters.each(status: filters[:status]) do |letter|
@@ -64,9 +64,12 @@ module Pelton
       class DeadLetter < Letters
         def initialize(...)
           super
-          @letter = letters.find(request[:id].to_s) if topic
+          raise NotFound, "A letter needs topic and id." unless topic
+
+          check_answers(topic)
+          @letter = letters.find(request[:id].to_s)
           raise NotFound, "There is no such letter." unless @letter
-        rescue Error => e
+        rescue ConfigError => e
           raise NotFound, e.message
         end
 

@@ -32,6 +32,7 @@ module Pelton
           @recurring = []
           @topics = Hash.new(0)
           @retried_total = 0
+          check_kafka
           read if schedule_topic && short_log?
         rescue ConfigError, KafkaError => e
           @unread = e.message
@@ -106,9 +107,11 @@ module Pelton
 
         def initialize(...)
           super
-          @entry = app.schedule.find(request[:id].to_s)
+          schedule = app.schedule
+          check_answers(schedule_topic)
+          @entry = schedule.find(request[:id].to_s)
           raise NotFound, "No message waits under the id #{request[:id]}: it was sent or canceled." unless @entry
-        rescue ConfigError, KafkaError => e
+        rescue ConfigError => e
           raise NotFound, e.message
         end
 

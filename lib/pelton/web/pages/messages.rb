@@ -101,10 +101,11 @@ module Pelton
           place = [request[:partition], request[:offset]].map { |text| Integer(text.to_s, 10, exception: false) }
           raise NotFound, "A message needs topic, partition and offset." unless request[:topic] && place.all?
 
+          check_kafka
           @reading = Reading.new(app, request[:topic])
           @message = @reading.from(*place, 1).messages.find { |message| message.offset == place.last }
           raise NotFound, "#{request[:topic]}/#{place.join(" has no message at offset ")}." unless @message
-        rescue KafkaError, InvalidMessageError => e
+        rescue InvalidMessageError => e
           raise NotFound, e.message
         end
 

@@ -5,7 +5,7 @@ require_relative "../page"
 module Pelton
   class Web
     module Pages
-      # What is not there.
+      # What is not there, or not known because Kafka does not answer.
       class Refusal < Page
         attr_reader :status, :text
 
@@ -18,7 +18,7 @@ module Pelton
 
         private
 
-        def title = "Not found"
+        def title = status == 404 ? "Not found" : "Not known"
         def live? = false
         def content = Html.new(view_refusal)
         def needs_cluster? = false

@@ -47,6 +47,7 @@ module Pelton
           end
           return if parts.empty?
 
+          check_kafka
           time = CLI::Values.time("since", request[:since] || SINCE)
           Web::Search.new(app, text, parts: parts).since(time, partitions)
         end
