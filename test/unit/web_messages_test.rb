@@ -126,7 +126,7 @@ class WebMessagesTest < Minitest::Test
     send_all(*Array.new(6000) { { payload: "a" } })
     @scan.messages.clear
     page = get("/messages", topic: @topic, offset: 100, key: "x")
-    assert_match(/0 messages, .* 5,000 offsets were looked at/, page.text)
+    assert_match(/0 messages, .* 5,000 of 5,900 offsets were looked at\..*None of them matches/m, page.text)
     assert_includes page.body, "offset=5100&amp;key=x"
     refute_includes get("/messages", topic: @topic, offset: 5100, key: "x").text, "Next messages"
   end

@@ -12,8 +12,9 @@ module Pelton
     #   Reading.new(app, "orders").from(0, 42, 50).messages
     class Reading
       # messages: newest first, or from an offset or time on in their order. read: how many offsets were looked at.
-      # complete: false if a limit ended it before. following: the offset from which to go on; nil: there are no more.
-      Found = Struct.new(:messages, :read, :complete, :following)
+      # there: how many there are, from an offset or time on. complete: false if a limit of time or bytes ended it
+      # before. following: the offset from which to go on; nil: there are no more.
+      Found = Struct.new(:messages, :read, :complete, :following, :there)
       # Most offsets that a filter looks at, and seconds that it takes.
       SCAN = 5_000
       TIME = 5
@@ -42,8 +43,9 @@ module Pelton
       #: (Integer, ?partition: Integer?) { ([String, Integer]) -> Numeric } -> Found
       def newest(limit, partition: nil, &changed_at)
         bounds = bounds(partition).reject { |_, range| range.size.zero? }
+        there = count(bounds)
         bounds = bounds.max_by(limit) { |pair, _| changed_at.call(pair) }.to_h if bounds.size > limit
-        first_of(last_of(bounds, limit), limit) do |message|
+        first_of(last_of(bounds, limit), limit, there) do |message|
           [-message.timestamp_ms, message.partition, -message.offset]
         end
       end
@@ -55,7 +57,7 @@ module Pelton
         range = offset.clamp(range.begin, range.end)...range.end
         found = read({ pair => first_scanned(range) }, limit)
         more = found.messages.size >= limit
-        found = first_of(found, limit, &:offset)
+        found = first_of(found, limit, range.size, &:offset)
         after = more ? found.messages.last.offset + 1 : range.begin + found.read
         found.following = after if after < range.end
         found.read = after - range.begin
@@ -67,20 +69,24 @@ module Pelton
       def since(time, limit, partition: nil)
         bounds = bounds(partition)
         begins = @app.admin.offsets(bounds.transform_values { time }, committed: false, timeout: TIME).compact
-        found = read(begins.to_h { |pair, first| [pair, first_scanned(first...bounds[pair].end)] }, limit)
-        first_of(found, limit) { |message| [message.timestamp_ms, message.partition, message.offset] }
+        ranges = begins.to_h { |pair, first| [pair, first...bounds[pair].end] }
+        found = read(ranges.transform_values { |range| first_scanned(range) }, limit)
+        first_of(found, limit, count(ranges)) { |message| [message.timestamp_ms, message.partition, message.offset] }
       end
 
       private
 
-      def first_of(found, limit, &order)
+      def first_of(found, limit, there, &order)
         found.messages = found.messages.sort_by(&order).first(limit)
+        found.there = there
         found
       end
 
+      def count(ranges) = ranges.each_value.sum(&:size)
+
       # Reads the ends of these ranges until it has enough messages, or has looked at all or SCAN offsets.
       def last_of(bounds, limit)
-        there = bounds.each_value.sum(&:size)
+        there = count(bounds)
         count = @where ? SCAN : limit
         loop do
           each = (count / [bounds.size, 1].max.to_f).ceil

@@ -67,6 +67,9 @@ module Pelton
           raise ConfigError.new(name, request[name], "expected an Integer >= 0")
         end
 
+        # Are there offsets that the filter did not look at?
+        def partly? = (request[:key] || request[:where]) && found.read < found.there
+
         # From which offset the next page begins; nil: there is none.
         def following = found.following
 
