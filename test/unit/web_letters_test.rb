@@ -40,7 +40,7 @@ class WebLettersTest < Minitest::Test
     super
     @acting = Pelton::Web.new(@app, actions: true)
     @groups.logs[["dead", 0]] = 0...0
-    counting = Object.new.tap { |one| one.define_singleton_method(:partition_count) { |*, **| 1 } }
+    counting = Object.new.tap { |producer| producer.define_singleton_method(:partition_count) { |*, **| 1 } }
     @app.define_singleton_method(:producer) { counting }
     @letters = letters = Letters.new([], [], nil, [])
     @asked = asked = []
