@@ -3,6 +3,7 @@
 # once: the sources are the same for each Ruby
 
 require_relative "test_helper"
+require_relative "support/rust_source"
 require_relative "support/source_file"
 require "tsort"
 
@@ -225,10 +226,20 @@ class ArchitectureTest < Minitest::Test
     assert_none ruby + rust
   end
 
+  # A name alone says which type is meant: in an error of the compiler, in a backtrace, in these pages.
+  def test_a_name_of_a_rust_type_is_defined_once
+    homes = RUST.flat_map { |path| RustSource.types(read(path)).map { |name| [name, path] } }.group_by(&:first)
+    assert_operator homes.size, :>, 200
+    assert_none(homes.select { |_, found| found.size > 1 }.map do |name, found|
+      "#{name} is a type of #{found.map(&:last).join(" and ")}: give each a name of its own"
+    end)
+  end
+
   def test_unsafe_rust_stays_in_its_modules
     outside = RUST.reject { |path| path.start_with?(*UNSAFE_MODULES) }
     assert_none(outside.flat_map do |path|
-      unsafe_lines(path).map { |line, _| "#{path}:#{line}: unsafe outside its modules (UNSAFE_MODULES)" }
+      lines = RustSource.unsafe_lines(read(path))
+      lines.map { |line, _| "#{path}:#{line}: unsafe outside its modules (UNSAFE_MODULES)" }
     end)
   end
 
@@ -252,7 +263,7 @@ class ArchitectureTest < Minitest::Test
   def test_unsafe_rust_says_why_it_is_safe
     assert_none(RUST.flat_map do |path|
       lines = read(path).lines
-      unsafe_lines(path).filter_map do |line, text|
+      RustSource.unsafe_lines(read(path)).filter_map do |line, text|
         next unless text.match?(/\bunsafe\s*(\{|impl\b)/)
 
         above = lines[[line - 4, 0].max...line].join
@@ -341,8 +352,7 @@ class ArchitectureTest < Minitest::Test
 
   def read(path) = File.read(File.join(ROOT, path))
 
-  # Rust without its tests and comments.
-  def code_of(path) = read(path).sub(/^#\[cfg\(test\)\]\s*mod .*/m, "").gsub(%r{//.*}, "")
+  def code_of(path) = RustSource.code(read(path))
 
   def too_long(paths, limit)
     paths.filter_map do |path|
@@ -351,35 +361,15 @@ class ArchitectureTest < Minitest::Test
     end
   end
 
-  # [[line number, code without comment], …] of the lines with unsafe code.
-  def unsafe_lines(path)
-    read(path).each_line.with_index(1).filter_map do |text, line|
-      code = text.sub(%r{//.*}, "").gsub(/"[^"]*"/, '""')
-      [line, code] if code.match?(/\bunsafe\b/) && !code.include?("#[unsafe(")
-    end
-  end
-
   # {"producer" => ["config", "rd"]}: which top modules of the core use which others, tests within a file aside.
   def core_modules
     @core_modules ||= begin
       names = self.class.glob("ext/core/src/*").map { |path| File.basename(path, ".rs") } - ["lib"]
       names.to_h do |name|
-        text = self.class.glob("ext/core/src/#{name}.rs", "ext/core/src/#{name}/**/*.rs").map { |path| read(path) }
-        code = text.map { |file| file.sub(/^#\[cfg\(test\)\]\s*mod .*/m, "").gsub(%r{//.*}, "") }.join("\n")
-        [name, (used_modules(code) & names) - [name]]
+        paths = self.class.glob("ext/core/src/#{name}.rs", "ext/core/src/#{name}/**/*.rs")
+        [name, (RustSource.used_modules(paths.map { |path| code_of(path) }.join("\n")) & names) - [name]]
       end
     end
-  end
-
-  def used_modules(code)
-    grouped = code.scan(/\bcrate::\{(.*?)\};/m).flatten.flat_map { |group| top_names(group) }
-    (code.scan(/\bcrate::(\w+)/).flatten + grouped).uniq
-  end
-
-  # "config::{A, B}, rd, wait::Wait" → ["config", "rd", "wait"]
-  def top_names(group)
-    nil while group.gsub!(/\{[^{}]*\}/, "")
-    group.split(",").filter_map { |part| part[/\w+/] }
   end
 
   def cycles(graph)

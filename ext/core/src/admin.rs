@@ -57,7 +57,7 @@ impl Call {
 }
 
 #[derive(Default)]
-struct State {
+struct AdminState {
     /// The client of the next request; `None` until one is opened.
     open: [Option<Connection>; Side::COUNT],
     /// Those that still have to answer something.
@@ -66,7 +66,7 @@ struct State {
     calls: HashMap<usize, Arc<Call>>,
 }
 
-impl State {
+impl AdminState {
     fn connections(&self) -> impl Iterator<Item = &Connection> {
         self.open.iter().flatten().chain(&self.retired)
     }
@@ -96,7 +96,7 @@ pub struct Admin {
     options: Vec<(String, String)>,
     poller: Arc<Poller>,
     id: u32,
-    state: Mutex<State>,
+    state: Mutex<AdminState>,
     /// Held while a connection is opened, which takes milliseconds.
     opening: Mutex<()>,
     last_call: AtomicUsize,
@@ -148,7 +148,7 @@ impl Admin {
         clients.iter().map(&mut call).last().ok_or(Error::Closed)
     }
 
-    fn alive(&self) -> Result<MutexGuard<'_, State>, Error> {
+    fn alive(&self) -> Result<MutexGuard<'_, AdminState>, Error> {
         self.origin.check()?;
         let state = lock(&self.state);
         if self.closing.started() { Err(Error::Closed) } else { Ok(state) }
@@ -165,7 +165,7 @@ impl Admin {
     }
 
     /// With a client for this question, which may have been retired right after it was opened.
-    fn prepared(&self, request: &Request) -> Result<MutexGuard<'_, State>, Error> {
+    fn prepared(&self, request: &Request) -> Result<MutexGuard<'_, AdminState>, Error> {
         loop {
             self.prepare(request)?;
             let state = self.alive()?;

@@ -19,7 +19,7 @@ use crate::rd::Origin;
 use crate::view::NULL;
 pub use crate::view::View;
 pub use packer::{GivenMessage, LastRead, Packer};
-pub use record::{Part, Record};
+pub use record::{MessagePart, Record};
 use std::cell::RefCell;
 use std::iter::once;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -265,11 +265,11 @@ impl Chunk {
     }
 
     /// The word of a part; `None` if nothing is kept of it.
-    pub fn word(&self, index: usize, part: Part) -> Option<&AtomicUsize> {
+    pub fn word(&self, index: usize, part: MessagePart) -> Option<&AtomicUsize> {
         match part {
-            Part::Payload => Some(&self.records[index].word),
-            Part::Key => self.parts.get(index).map(|[key, _]| key),
-            Part::Headers => self.parts.get(index).map(|[_, headers]| headers),
+            MessagePart::Payload => Some(&self.records[index].word),
+            MessagePart::Key => self.parts.get(index).map(|[key, _]| key),
+            MessagePart::Headers => self.parts.get(index).map(|[_, headers]| headers),
         }
     }
 

@@ -124,9 +124,9 @@ impl<T> Mailbox<T> {
 mod tests {
     use super::*;
 
-    struct Item(Arc<Mailbox<Item>>, Arc<AtomicU64>);
+    struct DroppedItem(Arc<Mailbox<DroppedItem>>, Arc<AtomicU64>);
 
-    impl Drop for Item {
+    impl Drop for DroppedItem {
         fn drop(&mut self) {
             if self.0.items.try_lock().is_ok() {
                 self.1.fetch_add(1, Ordering::SeqCst);
@@ -138,7 +138,7 @@ mod tests {
     fn what_is_not_kept_is_dropped_without_the_lock() {
         let (mailbox, free) = (Arc::new(Mailbox::default()), Arc::new(AtomicU64::new(0)));
         for _ in 0..3 {
-            mailbox.push(Item(Arc::clone(&mailbox), Arc::clone(&free)));
+            mailbox.push(DroppedItem(Arc::clone(&mailbox), Arc::clone(&free)));
         }
         let mut seen = 0;
         mailbox.retain(|_| {

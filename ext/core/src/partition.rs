@@ -16,7 +16,7 @@ use crate::filter::Filter;
 use crate::format::Format;
 use crate::lock;
 use crate::poller::Poller;
-use crate::rd::fetching::Read;
+use crate::rd::fetching::QueueRead;
 use crate::rd::{Client, Fetched, FetchedMessage, Origin, Queue, Token, codes, decompression};
 pub use batch::Batch;
 pub use credit::Credit;
@@ -282,7 +282,7 @@ impl Partition {
         let (chunks, tasks) = packer.finish();
         let bytes = chunks.iter().map(|chunk| chunk.bytes()).sum();
         let next = chunks.last().and_then(|chunk| chunk.records().last()).map_or(UNKNOWN, |record| record.offset + 1);
-        self.credit.take(Read { bytes, messages: count, rest: reading.rest.len() });
+        self.credit.take(QueueRead { bytes, messages: count, rest: reading.rest.len() });
         let batch = Batch {
             topic: Arc::clone(&self.topic),
             partition: self.number,

@@ -59,7 +59,7 @@ struct Registered {
     max_time: Duration,
 }
 
-struct State {
+struct PollerState {
     clients: HashMap<u32, Registered>,
     last_id: u32,
     /// Whether a thread serves this poller. Set and cleared under the same lock that adds and removes clients, so a
@@ -72,7 +72,7 @@ struct State {
 pub struct Poller {
     name: String,
     wakeup: Wakeup,
-    state: Mutex<State>,
+    state: Mutex<PollerState>,
     /// Signalled when `serving` ends, and to end the pause of a poller whose pipe is broken.
     moved: Condvar,
     /// What its clients report, for one reader.
@@ -106,7 +106,7 @@ impl Poller {
         Ok(Arc::new(Self {
             name: name.into(),
             wakeup: Wakeup::new().map_err(no_pipe)?,
-            state: Mutex::new(State { clients: HashMap::new(), last_id: 0, running: false, serving: None }),
+            state: Mutex::new(PollerState { clients: HashMap::new(), last_id: 0, running: false, serving: None }),
             moved: Condvar::new(),
             events: Arc::default(),
             clients: AtomicUsize::new(0),
@@ -206,7 +206,7 @@ impl Poller {
         self.wakeup.signal(token);
     }
 
-    fn note_running(&self, state: &mut State, running: bool) {
+    fn note_running(&self, state: &mut PollerState, running: bool) {
         state.running = running;
         self.runs.store(running, Ordering::Relaxed);
         let threads = THREADS.get_or_init(AtomicUsize::default);

@@ -174,7 +174,7 @@ fn is_closed(ruby: &Ruby, this: Value) -> Result<bool, Error> {
     Ok(CLASS.get(ruby, &this)?.closing().started())
 }
 
-impl oauth::Owner for Admin {
+impl oauth::TokenReceiver for Admin {
     const CLASS: &Shared<Arc<Self>> = &CLASS;
 
     fn what(&self) -> String {

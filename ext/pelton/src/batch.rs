@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Broken messages may name any schema, so this is the most that one batch reports.
 const MOST_SCHEMAS: usize = 16;
 
-static CLASS: Keeper<Held> = Keeper::new(c"Pelton::Batch");
+static CLASS: Keeper<WrappedBatch> = Keeper::new(c"Pelton::Batch");
 
 /// A batch, and its facts that are still needed after its release.
-struct Held {
+struct WrappedBatch {
     batch: Batch,
     first_offset: i64,
     last_offset: i64,
@@ -29,7 +29,7 @@ struct Held {
     origin: Origin,
 }
 
-impl Held {
+impl WrappedBatch {
     /// Bytes that message objects still hold stay known to it: only a collection frees them.
     fn release(&self) {
         let freed = self.batch.release().min(self.reported.swap(0, Ordering::Relaxed));
@@ -39,7 +39,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for WrappedBatch {
     fn drop(&mut self) {
         self.release();
     }
@@ -83,7 +83,7 @@ pub fn wrap(batch: Batch) -> Result<Value, Error> {
     let reported = AtomicUsize::new(bytes);
     value::adjust_memory(bytes as isize);
     let origin = Origin::here();
-    CLASS.wrap(Held { batch, first_offset, last_offset, leader_epoch, timestamp, received, reported, origin })
+    CLASS.wrap(WrappedBatch { batch, first_offset, last_offset, leader_epoch, timestamp, received, reported, origin })
 }
 
 fn topic(ruby: &Ruby, this: Value) -> Result<Value, Error> {
@@ -151,14 +151,14 @@ fn messages(ruby: &Ruby, this: Value) -> Result<Value, Error> {
     if let Some(list) = CLASS.kept(ruby, &this)? {
         return Ok(list);
     }
-    let held = CLASS.get(ruby, &this)?;
-    held.origin.check().map_err(|error| error::ruby(ruby, "batch", error))?;
+    let wrapped = CLASS.get(ruby, &this)?;
+    wrapped.origin.check().map_err(|error| error::ruby(ruby, "batch", error))?;
     if !value::in_main_ractor() {
         // Two Ractors could make two objects for one message.
         return Err(error::plain(ruby, "the messages are not built yet: call batch.messages in the main Ractor first"));
     }
-    let chunks = held.batch.chunks();
-    if chunks.is_empty() && !held.batch.is_empty() {
+    let chunks = wrapped.batch.chunks();
+    if chunks.is_empty() && !wrapped.batch.is_empty() {
         return Err(error::plain(ruby, "the batch was released before batch.messages was called"));
     }
     let list = message::wrap_all(&chunks)?.as_value();
@@ -168,9 +168,9 @@ fn messages(ruby: &Ruby, this: Value) -> Result<Value, Error> {
 
 /// Of Avro whose messages name schemas that are not known yet: [their decoder, [id, …]], else nil.
 fn unknown_schemas(ruby: &Ruby, this: Value) -> Result<Option<RArray>, Error> {
-    let held = CLASS.get(ruby, &this)?;
-    held.origin.check().map_err(|error| error::ruby(ruby, "batch", error))?;
-    let chunks = held.batch.chunks();
+    let wrapped = CLASS.get(ruby, &this)?;
+    wrapped.origin.check().map_err(|error| error::ruby(ruby, "batch", error))?;
+    let chunks = wrapped.batch.chunks();
     let Some(decoder) = chunks.first().and_then(|chunk| format::decoder(&chunk.format)) else { return Ok(None) };
     let mut found: Vec<SchemaId> = Vec::new();
     for id in chunks.iter().flat_map(|chunk| chunk.unknown_schemas(MOST_SCHEMAS)) {

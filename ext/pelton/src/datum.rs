@@ -22,7 +22,7 @@ pub const JULIAN_1970: i64 = 2_440_588;
 pub fn read(ruby: &Ruby, schema: Option<&str>, given: Value) -> Result<(Datum, usize), Error> {
     let (date, time, decimal) = (class(ruby, "Date"), class(ruby, "DateTime"), class(ruby, "BigDecimal"));
     let turns = RefCell::new(TimeSlice::new());
-    let reader = Reader { ruby, schema, date, time, decimal, left: Cell::new(MOST), turns };
+    let reader = DatumReader { ruby, schema, date, time, decimal, left: Cell::new(MOST), turns };
     let datum = reader.read(given, 0)?;
     Ok((datum, MOST - reader.left.get()))
 }
@@ -34,7 +34,7 @@ fn class(ruby: &Ruby, name: &str) -> Option<RClass> {
     if defined { object.const_get(name).ok() } else { None }
 }
 
-struct Reader<'a> {
+struct DatumReader<'a> {
     ruby: &'a Ruby,
     /// Its name, for errors.
     schema: Option<&'a str>,
@@ -46,7 +46,7 @@ struct Reader<'a> {
     turns: RefCell<TimeSlice>,
 }
 
-impl Reader<'_> {
+impl DatumReader<'_> {
     fn read(&self, given: Value, depth: usize) -> Result<Datum, Error> {
         let refuse = |reason: &str| error::unfit(self.ruby, self.schema, reason);
         let turn = self.turns.borrow_mut().step(self.ruby);

@@ -7,7 +7,7 @@ use crate::{avro_topic, error, value};
 use magnus::r_hash::ForEach;
 use magnus::value::ReprValue;
 use magnus::{Error, Module, RHash, Ruby, Symbol, Value};
-use pelton_core::chunk::Part;
+use pelton_core::chunk::MessagePart;
 use pelton_core::decode::avro::SchemaId;
 use pelton_core::format::{Encoding, Format, Shape};
 use std::borrow::Cow;
@@ -40,12 +40,12 @@ fn extra(format: &Format) -> Option<&Extra> {
 }
 
 /// The topic's deserializer of this part.
-pub fn deserializer(format: &Format, part: Part) -> Option<Value> {
+pub fn deserializer(format: &Format, part: MessagePart) -> Option<Value> {
     let extra = extra(format)?;
     let found = match part {
-        Part::Payload => &extra.deserializer,
-        Part::Key => &extra.key_deserializer,
-        Part::Headers => &extra.headers_deserializer,
+        MessagePart::Payload => &extra.deserializer,
+        MessagePart::Key => &extra.key_deserializer,
+        MessagePart::Headers => &extra.headers_deserializer,
     };
     found.as_ref().map(GcRoot::get)
 }

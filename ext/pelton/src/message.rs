@@ -9,7 +9,7 @@ use crate::value::{self, StringEncoding};
 use magnus::value::{Opaque, ReprValue};
 use magnus::{Error, Module, RArray, RClass, RHash, RModule, Ruby, Value, method};
 use payload::{deserializer, made};
-use pelton_core::chunk::{Part, View};
+use pelton_core::chunk::{MessagePart, View};
 use std::sync::OnceLock;
 
 /// The headers of every message without any.
@@ -118,8 +118,8 @@ fn is_undecided(ruby: &Ruby, this: Value) -> Result<bool, Error> {
 
 fn key(ruby: &Ruby, this: Value) -> Result<Value, Error> {
     let message = message_ref(ruby, this)?;
-    match deserializer(&message, Part::Key) {
-        Some(deserializer) if message.record().has_key() => made(ruby, this, &message, Part::Key, deserializer),
+    match deserializer(&message, MessagePart::Key) {
+        Some(deserializer) if message.record().has_key() => made(ruby, this, &message, MessagePart::Key, deserializer),
         _ => key_of(ruby, &message),
     }
 }
@@ -138,8 +138,8 @@ fn raw_payload(ruby: &Ruby, this: Value) -> Result<Value, Error> {
 
 fn headers(ruby: &Ruby, this: Value) -> Result<Value, Error> {
     let message = message_ref(ruby, this)?;
-    match deserializer(&message, Part::Headers) {
-        Some(deserializer) => made(ruby, this, &message, Part::Headers, deserializer),
+    match deserializer(&message, MessagePart::Headers) {
+        Some(deserializer) => made(ruby, this, &message, MessagePart::Headers, deserializer),
         None => Ok(headers_of(ruby, &message)?.as_value()),
     }
 }

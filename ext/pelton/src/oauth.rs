@@ -7,8 +7,8 @@ use pelton_core::error::Error as CoreError;
 use pelton_core::rd::Client;
 use std::sync::Arc;
 
-/// Whom a token is for.
-pub trait Owner: Sized + 'static
+/// What logs in with tokens: a producer, a subscription or an admin.
+pub trait TokenReceiver: Sized + 'static
 where
     Arc<Self>: NativeData,
 {
@@ -19,7 +19,7 @@ where
     fn with<R>(&self, call: impl FnMut(&Client) -> R) -> Result<R, CoreError>;
 }
 
-pub fn set_token<T: Owner>(
+pub fn set_token<T: TokenReceiver>(
     ruby: &Ruby,
     this: Value,
     token: String,
@@ -37,7 +37,7 @@ where
     owner.with(set).and_then(|done| done).map_err(|error| error::ruby(ruby, &owner.what(), error))
 }
 
-pub fn set_failure<T: Owner>(ruby: &Ruby, this: Value, reason: String) -> Result<(), Error>
+pub fn set_failure<T: TokenReceiver>(ruby: &Ruby, this: Value, reason: String) -> Result<(), Error>
 where
     Arc<T>: NativeData,
 {

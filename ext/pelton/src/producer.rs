@@ -327,7 +327,7 @@ fn is_closed(ruby: &Ruby, this: Value) -> Result<bool, Error> {
     Ok(CLASS.get(ruby, &this)?.closing().started())
 }
 
-impl oauth::Owner for Producer {
+impl oauth::TokenReceiver for Producer {
     const CLASS: &Shared<Arc<Self>> = &CLASS;
 
     fn what(&self) -> String {

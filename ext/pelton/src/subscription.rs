@@ -344,7 +344,7 @@ fn is_closed(ruby: &Ruby, this: Value) -> Result<bool, Error> {
     Ok(CLASS.get(ruby, &this)?.closing().started())
 }
 
-impl oauth::Owner for Subscription {
+impl oauth::TokenReceiver for Subscription {
     const CLASS: &Shared<Arc<Self>> = &CLASS;
 
     fn what(&self) -> String {

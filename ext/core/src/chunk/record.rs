@@ -19,7 +19,7 @@ pub struct Record {
 
 /// The parts of a message of which an object's owner may keep something.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
+pub enum MessagePart {
     Payload,
     Key,
     Headers,

@@ -1,7 +1,7 @@
 //! The JSON parser: one pass, no recursion. Values of open containers wait on a stack. When a container closes, its
 //! children move to the tape, and one word takes their place on the stack.
 
-use super::number::{Number, any_number, number};
+use super::number::{JsonNumber, any_number, number};
 use super::simd::{Input, Kernel, Simd};
 use super::string::string;
 use super::word;
@@ -200,11 +200,11 @@ impl<S: Simd, const DEPTH: usize> Walk<'_, S, DEPTH> {
                 let any = || if DEPTH > MAX_DEPTH { any_number(self.source, at) } else { None };
                 let (number, end) = number(self.source, at).or_else(any)?;
                 let (tag, bits) = match number {
-                    Number::Int(value) => match word::small_int(value) {
+                    JsonNumber::Int(value) => match word::small_int(value) {
                         Some(word) => return Some((Value::Whole(word), end)),
                         None => (word::WIDE, value as u64),
                     },
-                    Number::Float(value) => (word::FLOAT, value.to_bits()),
+                    JsonNumber::Float(value) => (word::FLOAT, value.to_bits()),
                 };
                 tape.push(bits);
                 (word::sized(tag, 0, tape.len() - 1), end)

@@ -16,9 +16,9 @@ const MOST_NAN_KEYS: usize = 1000;
 /// The extension type that is MessagePack's own.
 const TIMESTAMP: i8 = -1;
 
-/// A container that is open.
+/// A container whose end has not come.
 #[derive(Clone, Copy, Default)]
-struct Frame {
+struct OpenContainer {
     /// Its start: `Writer::open`.
     first: usize,
     /// Values (of an object: keys and values) that it still wants.
@@ -28,14 +28,14 @@ struct Frame {
     key: bool,
 }
 
-impl Frame {
+impl OpenContainer {
     /// Whether what comes next is a key, or within one.
     fn wants_key(&self) -> bool {
         self.key || (self.object && self.left.is_multiple_of(2))
     }
 }
 
-struct Reader<'a> {
+struct MsgpackReader<'a> {
     bytes: &'a [u8],
     at: usize,
     end: usize,
@@ -55,26 +55,26 @@ impl Tree {
 
 /// Writes the document `bytes[start..end]`.
 fn read(writer: &mut Writer, bytes: &[u8], range: Range<usize>) -> Result<(), Refusal> {
-    let mut reader = Reader { bytes, at: range.start, end: range.end, nans: 0 };
-    let mut frames = [Frame::default(); MAX_DEPTH];
+    let mut reader = MsgpackReader { bytes, at: range.start, end: range.end, nans: 0 };
+    let mut frames = [OpenContainer::default(); MAX_DEPTH];
     let (mut depth, mut nans, mut nan_keys) = (0, 0, 0);
     loop {
         if let Some((left, object)) = reader.value(writer)? {
-            let key = around(&frames, depth).is_some_and(Frame::wants_key);
+            let key = around(&frames, depth).is_some_and(OpenContainer::wants_key);
             let frame = frames.get_mut(depth).ok_or(Refusal::malformed("it is nested too deeply"))?;
-            *frame = Frame { first: writer.open(), left, object, key };
+            *frame = OpenContainer { first: writer.open(), left, object, key };
             depth += 1;
             continue;
         }
         if reader.nans > nans {
             nans = reader.nans;
-            nan_keys += usize::from(around(&frames, depth).is_some_and(Frame::wants_key));
+            nan_keys += usize::from(around(&frames, depth).is_some_and(OpenContainer::wants_key));
             if nan_keys > MOST_NAN_KEYS {
                 return Err(TOO_MANY_NAN_KEYS);
             }
         }
         // A value is whole, and maybe with it containers around it.
-        while let Some(frame) = frames.get_mut(..depth).and_then(<[Frame]>::last_mut) {
+        while let Some(frame) = frames.get_mut(..depth).and_then(<[OpenContainer]>::last_mut) {
             frame.left -= 1;
             if frame.left > 0 {
                 break;
@@ -97,11 +97,11 @@ fn read(writer: &mut Writer, bytes: &[u8], range: Range<usize>) -> Result<(), Re
 }
 
 /// The container that the next value is in.
-fn around(frames: &[Frame], depth: usize) -> Option<&Frame> {
+fn around(frames: &[OpenContainer], depth: usize) -> Option<&OpenContainer> {
     frames.get(..depth)?.last()
 }
 
-impl Reader<'_> {
+impl MsgpackReader<'_> {
     /// Writes the value that starts here. For a container that is not empty, returns how many values follow and whether
     /// they are keys and values.
     #[inline]

@@ -3,7 +3,7 @@
 use super::simd::Input;
 
 /// A number that Ruby reads the same way.
-pub(super) enum Number {
+pub(super) enum JsonNumber {
     Int(i64),
     Float(f64),
 }
@@ -91,13 +91,13 @@ fn byte(source: Input, at: usize) -> u8 {
 /// The number whose first byte is at `start`, and where it ends. `None`: malformed or doubtful. The caller checks what
 /// follows.
 #[inline(always)]
-pub(super) fn number(source: Input, start: usize) -> Option<(Number, usize)> {
+pub(super) fn number(source: Input, start: usize) -> Option<(JsonNumber, usize)> {
     if byte(source, start) == b'-' { negative(source, start) } else { unsigned(source, start, false) }
 }
 
 /// Any number that JSON has, a float where it is no integer of 64 bits: of documents that are not Ruby's to decide.
 #[cold]
-pub(super) fn any_number(source: Input, start: usize) -> Option<(Number, usize)> {
+pub(super) fn any_number(source: Input, start: usize) -> Option<(JsonNumber, usize)> {
     let rest = source.bytes().get(start..)?;
     let part = |byte: &&u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
     let text = std::str::from_utf8(rest.get(..rest.iter().take_while(part).count())?).ok()?;
@@ -106,18 +106,18 @@ pub(super) fn any_number(source: Input, start: usize) -> Option<(Number, usize)>
     let begins = |part: &str| part.starts_with(|first: char| first.is_ascii_digit());
     let extra_zero = digits.strip_prefix('0').is_some_and(begins);
     let valid = !extra_zero && digits.split('.').all(begins);
-    valid.then(|| Some((Number::Float(text.parse().ok()?), start + text.len())))?
+    valid.then(|| Some((JsonNumber::Float(text.parse().ok()?), start + text.len())))?
 }
 
 /// A function of its own, so that the start of ordinary numbers is not computed from whether there is a minus.
 #[inline(never)]
-fn negative(source: Input, start: usize) -> Option<(Number, usize)> {
+fn negative(source: Input, start: usize) -> Option<(JsonNumber, usize)> {
     unsigned(source, start + 1, true)
 }
 
 /// The number whose first digit is at `start`.
 #[inline(always)]
-fn unsigned(source: Input, start: usize, negative: bool) -> Option<(Number, usize)> {
+fn unsigned(source: Input, start: usize, negative: bool) -> Option<(JsonNumber, usize)> {
     let (digits, others) = split(source.eight(start)?);
     let count = others.trailing_zeros() as usize / 8;
     let zero = digits as u8 == 0;
@@ -157,7 +157,7 @@ fn unsigned(source: Input, start: usize, negative: bool) -> Option<(Number, usiz
             let decimal = Decimal { mantissa: digits.value, significant: digits.count, power: 0 };
             float(source, start, negative, decimal, end)
         }
-        _ => Some((Number::Int(signed(digits, negative)?), end)),
+        _ => Some((JsonNumber::Int(signed(digits, negative)?), end)),
     }
 }
 
@@ -179,7 +179,7 @@ struct Decimal {
 
 /// `start` is the first digit, `at` the position after the last one, maybe an exponent.
 #[inline(always)]
-fn float(source: Input, start: usize, negative: bool, decimal: Decimal, mut at: usize) -> Option<(Number, usize)> {
+fn float(source: Input, start: usize, negative: bool, decimal: Decimal, mut at: usize) -> Option<(JsonNumber, usize)> {
     let mut power = decimal.power;
     if byte(source, at) | 0x20 == b'e' {
         let (exponent, end) = exponent(source, at + 1)?;
@@ -191,7 +191,7 @@ fn float(source: Input, start: usize, negative: bool, decimal: Decimal, mut at: 
         Some(value) => value,
         None => slow(source.bytes().get(start..at)?)?,
     };
-    Some((Number::Float(if negative { -value } else { value }), at))
+    Some((JsonNumber::Float(if negative { -value } else { value }), at))
 }
 
 /// The digits after the `e`: (value, end).

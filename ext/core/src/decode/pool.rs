@@ -28,7 +28,7 @@ pub trait Task: Send + Sync {
     fn run(&self);
 }
 
-type Queue = VecDeque<Arc<dyn Task>>;
+type TaskQueue = VecDeque<Arc<dyn Task>>;
 
 /// Native threads that share one queue, first in, first out. Use [`Pool::global`]; others are for tests.
 pub struct Pool {
@@ -43,13 +43,13 @@ pub struct Pool {
 
 /// The threads of one process.
 struct ProcessPool {
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     work: Condvar,
     ended: Condvar,
 }
 
-struct State {
-    queue: Queue,
+struct PoolState {
+    queue: TaskQueue,
     live: usize,
     /// Waiting threads that no submit has called.
     resting: usize,
@@ -217,7 +217,7 @@ impl Pool {
         state.live -= 1;
         if state.live == 0 {
             // An idle process keeps no queue either.
-            state.queue = Queue::new();
+            state.queue = TaskQueue::new();
         }
         pool.ended.notify_all();
     }
@@ -235,11 +235,11 @@ impl Pool {
 
 impl ProcessPool {
     const fn new() -> ProcessPool {
-        let state = State { queue: Queue::new(), live: 0, resting: 0, called: 0, closing: false };
+        let state = PoolState { queue: TaskQueue::new(), live: 0, resting: 0, called: 0, closing: false };
         ProcessPool { state: Mutex::new(state), work: Condvar::new(), ended: Condvar::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

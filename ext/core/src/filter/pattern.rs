@@ -29,14 +29,15 @@ impl Pattern {
     pub fn new(source: &str, ignore_case: bool, multiline: bool, extended: bool) -> Self {
         let rest = source.chars().peekable();
         let (begins_lines, ends_text, bounds_words) = (false, false, false);
-        let mut reader = Reader { rest, out: String::new(), multiline, begins_lines, ends_text, bounds_words };
+        let mut translator =
+            PatternTranslator { rest, out: String::new(), multiline, begins_lines, ends_text, bounds_words };
         // Ignored case has letters that stand for two ("ß").
         let native = !extended && (!ignore_case || source.is_ascii());
         let inherits = !ignore_case && !multiline;
-        let translated = native.then(|| reader.pattern(inherits)).flatten();
+        let translated = native.then(|| translator.pattern(inherits)).flatten();
         let options = if ignore_case { "(?i)" } else { "" };
-        let regex = translated.and_then(|()| Regex::new(&format!("{options}{}", reader.out)).ok());
-        let Reader { begins_lines, ends_text, bounds_words, .. } = reader;
+        let regex = translated.and_then(|()| Regex::new(&format!("{options}{}", translator.out)).ok());
+        let PatternTranslator { begins_lines, ends_text, bounds_words, .. } = translator;
         Self { regex, begins_lines, ends_text, bounds_words, ignores_case: ignore_case }
     }
 
@@ -67,7 +68,7 @@ enum Last {
     Other,
 }
 
-struct Reader<'a> {
+struct PatternTranslator<'a> {
     rest: Peekable<Chars<'a>>,
     out: String,
     multiline: bool,
@@ -76,7 +77,7 @@ struct Reader<'a> {
     bounds_words: bool,
 }
 
-impl Reader<'_> {
+impl PatternTranslator<'_> {
     /// All of it; `None` at the first that is not surely the same. `inherits`: what `/#{other}/` writes for an `other`
     /// without options may stand inside.
     fn pattern(&mut self, inherits: bool) -> Option<()> {

@@ -4,7 +4,7 @@ use super::Limits;
 use crate::lock;
 use crate::poller::Poller;
 use crate::rd::Token;
-use crate::rd::fetching::{self, Read, Watched};
+use crate::rd::fetching::{self, QueueRead, Watched};
 use std::sync::{Arc, Mutex};
 
 /// Batches of a partition that may be out at once, and their bytes.
@@ -43,7 +43,7 @@ impl Credit {
         out.batches * 2 >= self.limits.prefetch || out.bytes * 2 >= self.limits.prefetch_bytes
     }
 
-    pub(super) fn take(&self, read: Read) {
+    pub(super) fn take(&self, read: QueueRead) {
         let mut out = lock(&self.out);
         out.batches += 1;
         out.bytes += read.bytes;

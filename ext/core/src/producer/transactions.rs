@@ -28,7 +28,7 @@ enum TransactionStep {
 }
 
 #[derive(Default)]
-struct State {
+struct TransactionState {
     /// The producer has its id and epoch.
     ready: bool,
     /// The call that librdkafka requires to be repeated before any other.
@@ -39,7 +39,7 @@ struct State {
 
 #[derive(Default)]
 pub struct Transactions {
-    state: Mutex<State>,
+    state: Mutex<TransactionState>,
     /// Begun, and neither committed nor aborted.
     open: AtomicBool,
     /// A native call runs.

@@ -163,10 +163,11 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
+    /// Positions that were reported, a bit each.
     #[derive(Default)]
-    struct Owner(AtomicU32);
+    struct SeenPositions(AtomicU32);
 
-    impl Reported for Owner {
+    impl Reported for SeenPositions {
         fn report(&self, position: u32, _: Report, _: bool) -> bool {
             self.0.fetch_or(1 << position, Ordering::SeqCst);
             assert_ne!(2, position, "as asked for");
@@ -188,7 +189,7 @@ mod tests {
         let client = Client::new(ClientKind::Producer, conf).expect("a client");
         let queue = Queue::main(&client);
         let topic = Topic::new(&client, "t").expect("a topic");
-        let owner = Arc::new(Owner::default());
+        let owner = Arc::new(SeenPositions::default());
         hold(&owner);
         for position in 0..4 {
             client.produce(&topic, 0, Some(b"x"), None, &owner, position).expect("accepted");
@@ -198,7 +199,7 @@ mod tests {
         while count < 4 {
             let event = queue.poll_wait(20_000).expect("reports");
             let first = Cell::new(count == 0);
-            let reports = event.deliver_reports::<Owner>(None, false, |_| {
+            let reports = event.deliver_reports::<SeenPositions>(None, false, |_| {
                 assert!(!first.take(), "as asked for");
                 false
             });

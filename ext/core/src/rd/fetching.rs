@@ -12,7 +12,7 @@
 use super::{PerProcess, sys};
 use crate::lock;
 use account::Account;
-pub use account::{Read, Watched};
+pub use account::{QueueRead, Watched};
 use std::cell::Cell;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -40,7 +40,7 @@ fn account() -> &'static Mutex<Account> {
 }
 
 /// A batch was read from the queue.
-pub fn taken(queue: Watched, read: Read) {
+pub fn taken(queue: Watched, read: QueueRead) {
     lock(account()).read(queue, read, now());
 }
 

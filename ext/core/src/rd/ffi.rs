@@ -16,10 +16,10 @@ pub(super) type Resolve = unsafe extern "C" fn(
 ) -> c_int;
 
 type OnNew =
-    unsafe extern "C" fn(Client, *const sys::rd_kafka_conf_t, *mut c_void, reason: *mut c_char, usize) -> c_int;
-type OnThread = unsafe extern "C" fn(Client, kind: c_int, name: *const c_char, *mut c_void) -> c_int;
+    unsafe extern "C" fn(RawClient, *const sys::rd_kafka_conf_t, *mut c_void, reason: *mut c_char, usize) -> c_int;
+type OnThread = unsafe extern "C" fn(RawClient, kind: c_int, name: *const c_char, *mut c_void) -> c_int;
 type OnResponse = unsafe extern "C" fn(
-    Client,
+    RawClient,
     socket: c_int,
     broker: *const c_char,
     broker_id: i32,
@@ -32,10 +32,10 @@ type OnResponse = unsafe extern "C" fn(
     *mut c_void,
 ) -> c_int;
 
-type Client = *mut sys::rd_kafka_t;
-type List = *mut sys::rd_kafka_topic_partition_list_t;
-type ConstList = *const sys::rd_kafka_topic_partition_list_t;
-type Cluster = *mut sys::rd_kafka_mock_cluster_t;
+type RawClient = *mut sys::rd_kafka_t;
+type RawList = *mut sys::rd_kafka_topic_partition_list_t;
+type RawConstList = *const sys::rd_kafka_topic_partition_list_t;
+type RawCluster = *mut sys::rd_kafka_mock_cluster_t;
 
 unsafe extern "C" {
     pub(super) fn rd_kafka_conf_set_resolve_cb(conf: *mut sys::rd_kafka_conf_t, resolve: Resolve);
@@ -54,41 +54,41 @@ unsafe extern "C" {
         opaque: *mut c_void,
     ) -> c_int;
     pub(super) fn rd_kafka_interceptor_add_on_thread_start(
-        client: Client,
+        client: RawClient,
         name: *const c_char,
         on_thread_start: Option<OnThread>,
         opaque: *mut c_void,
     ) -> c_int;
     pub(super) fn rd_kafka_interceptor_add_on_thread_exit(
-        client: Client,
+        client: RawClient,
         name: *const c_char,
         on_thread_exit: Option<OnThread>,
         opaque: *mut c_void,
     ) -> c_int;
     pub(super) fn rd_kafka_interceptor_add_on_response_received(
-        client: Client,
+        client: RawClient,
         name: *const c_char,
         on_response_received: Option<OnResponse>,
         opaque: *mut c_void,
     ) -> c_int;
 
     pub(super) fn rd_kafka_last_error() -> c_int;
-    pub(super) fn rd_kafka_fatal_error(client: Client, reason: *mut c_char, reason_size: usize) -> c_int;
+    pub(super) fn rd_kafka_fatal_error(client: RawClient, reason: *mut c_char, reason_size: usize) -> c_int;
     pub(super) fn rd_kafka_error_code(error: *const sys::rd_kafka_error_t) -> c_int;
     pub(super) fn rd_kafka_event_error(event: *mut sys::rd_kafka_event_t) -> c_int;
 
-    pub(super) fn rd_kafka_set_log_queue(client: Client, queue: *mut sys::rd_kafka_queue_t) -> c_int;
-    pub(super) fn rd_kafka_flush(client: Client, millis: c_int) -> c_int;
-    pub(super) fn rd_kafka_purge(client: Client, flags: c_int) -> c_int;
+    pub(super) fn rd_kafka_set_log_queue(client: RawClient, queue: *mut sys::rd_kafka_queue_t) -> c_int;
+    pub(super) fn rd_kafka_flush(client: RawClient, millis: c_int) -> c_int;
+    pub(super) fn rd_kafka_purge(client: RawClient, flags: c_int) -> c_int;
     pub(super) fn rd_kafka_metadata(
-        client: Client,
+        client: RawClient,
         all_topics: c_int,
         topic: *mut sys::rd_kafka_topic_t,
         metadata: *mut *const sys::rd_kafka_metadata,
         millis: c_int,
     ) -> c_int;
     pub(super) fn rd_kafka_oauthbearer_set_token(
-        client: Client,
+        client: RawClient,
         token: *const c_char,
         expires_millis: i64,
         principal: *const c_char,
@@ -97,38 +97,38 @@ unsafe extern "C" {
         reason: *mut c_char,
         reason_size: usize,
     ) -> c_int;
-    pub(super) fn rd_kafka_oauthbearer_set_token_failure(client: Client, reason: *const c_char) -> c_int;
+    pub(super) fn rd_kafka_oauthbearer_set_token_failure(client: RawClient, reason: *const c_char) -> c_int;
 
-    pub(super) fn rd_kafka_subscribe(client: Client, topics: ConstList) -> c_int;
-    pub(super) fn rd_kafka_unsubscribe(client: Client) -> c_int;
-    pub(super) fn rd_kafka_subscription(client: Client, topics: *mut List) -> c_int;
-    pub(super) fn rd_kafka_assign(client: Client, partitions: ConstList) -> c_int;
-    pub(super) fn rd_kafka_assignment(client: Client, partitions: *mut List) -> c_int;
-    pub(super) fn rd_kafka_offsets_store(client: Client, offsets: List) -> c_int;
+    pub(super) fn rd_kafka_subscribe(client: RawClient, topics: RawConstList) -> c_int;
+    pub(super) fn rd_kafka_unsubscribe(client: RawClient) -> c_int;
+    pub(super) fn rd_kafka_subscription(client: RawClient, topics: *mut RawList) -> c_int;
+    pub(super) fn rd_kafka_assign(client: RawClient, partitions: RawConstList) -> c_int;
+    pub(super) fn rd_kafka_assignment(client: RawClient, partitions: *mut RawList) -> c_int;
+    pub(super) fn rd_kafka_offsets_store(client: RawClient, offsets: RawList) -> c_int;
     pub(super) fn rd_kafka_commit_queue(
-        client: Client,
-        offsets: ConstList,
+        client: RawClient,
+        offsets: RawConstList,
         queue: *mut sys::rd_kafka_queue_t,
-        callback: Option<unsafe extern "C" fn(Client, c_int, List, *mut c_void)>,
+        callback: Option<unsafe extern "C" fn(RawClient, c_int, RawList, *mut c_void)>,
         opaque: *mut c_void,
     ) -> c_int;
-    pub(super) fn rd_kafka_committed(client: Client, partitions: List, millis: c_int) -> c_int;
+    pub(super) fn rd_kafka_committed(client: RawClient, partitions: RawList, millis: c_int) -> c_int;
     pub(super) fn rd_kafka_get_watermark_offsets(
-        client: Client,
+        client: RawClient,
         topic: *const c_char,
         partition: i32,
         low: *mut i64,
         high: *mut i64,
     ) -> c_int;
     pub(super) fn rd_kafka_query_watermark_offsets(
-        client: Client,
+        client: RawClient,
         topic: *const c_char,
         partition: i32,
         low: *mut i64,
         high: *mut i64,
         millis: c_int,
     ) -> c_int;
-    pub(super) fn rd_kafka_offsets_for_times(client: Client, times: List, millis: c_int) -> c_int;
+    pub(super) fn rd_kafka_offsets_for_times(client: RawClient, times: RawList, millis: c_int) -> c_int;
 
     pub(super) fn rd_kafka_header_add(
         headers: *mut sys::rd_kafka_headers_t,
@@ -150,21 +150,21 @@ unsafe extern "C" {
     ) -> c_int;
 
     pub(super) fn rd_kafka_mock_topic_create(
-        cluster: Cluster,
+        cluster: RawCluster,
         name: *const c_char,
         partitions: c_int,
         replicas: c_int,
     ) -> c_int;
     pub(super) fn rd_kafka_mock_push_request_errors_array(
-        cluster: Cluster,
+        cluster: RawCluster,
         api_key: i16,
         count: usize,
         codes: *const c_int,
     );
-    pub(super) fn rd_kafka_mock_topic_set_error(cluster: Cluster, name: *const c_char, code: c_int);
-    pub(super) fn rd_kafka_mock_broker_set_down(cluster: Cluster, broker: i32) -> c_int;
-    pub(super) fn rd_kafka_mock_broker_set_up(cluster: Cluster, broker: i32) -> c_int;
-    pub(super) fn rd_kafka_mock_broker_set_rtt(cluster: Cluster, broker: i32, millis: c_int) -> c_int;
+    pub(super) fn rd_kafka_mock_topic_set_error(cluster: RawCluster, name: *const c_char, code: c_int);
+    pub(super) fn rd_kafka_mock_broker_set_down(cluster: RawCluster, broker: i32) -> c_int;
+    pub(super) fn rd_kafka_mock_broker_set_up(cluster: RawCluster, broker: i32) -> c_int;
+    pub(super) fn rd_kafka_mock_broker_set_rtt(cluster: RawCluster, broker: i32, millis: c_int) -> c_int;
 
     pub(super) fn rd_kafka_NewTopic_set_config(
         topic: *mut sys::rd_kafka_NewTopic_t,

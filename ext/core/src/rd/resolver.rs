@@ -23,12 +23,12 @@ static LOOKUPS: PerProcess<Lookups> = PerProcess::new();
 
 #[derive(Default)]
 struct Lookups {
-    state: Mutex<State>,
+    state: Mutex<LookupState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct LookupState {
     running: usize,
     /// When the newest of those that run began.
     newest: Option<Instant>,

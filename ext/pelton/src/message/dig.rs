@@ -7,7 +7,7 @@ use crate::value::message::message_ref;
 use crate::{format, value};
 use magnus::value::ReprValue;
 use magnus::{Error, IntoValue, Ruby, Symbol, Value};
-use pelton_core::chunk::Part;
+use pelton_core::chunk::MessagePart;
 use pelton_core::decode::{Kind, Node};
 use pelton_core::format::Shape;
 use std::iter::once;
@@ -26,7 +26,7 @@ pub(super) fn dig(ruby: &Ruby, this: Value, path: &[Value]) -> Result<Value, Err
     }
     let message = message_ref(ruby, this)?;
     // The tree does not contain what a deserializer made.
-    let kept = if deserializer(&message, Part::Payload).is_none() { kept(&message)? } else { None };
+    let kept = if deserializer(&message, MessagePart::Payload).is_none() { kept(&message)? } else { None };
     if let Some(kept) = kept {
         return dig_in(ruby, kept, path);
     }

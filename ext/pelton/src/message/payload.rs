@@ -9,7 +9,7 @@ use crate::{error, format, gvl};
 use magnus::scan_args::scan_args;
 use magnus::value::ReprValue;
 use magnus::{Error, Exception, Module, Ruby, Symbol, Value};
-use pelton_core::chunk::{Part, View};
+use pelton_core::chunk::{MessagePart, View};
 use pelton_core::decode::avro::SchemaId;
 use pelton_core::decode::{Node, Refusal};
 use pelton_core::fallbacks;
@@ -26,22 +26,22 @@ pub(super) fn payload(ruby: &Ruby, this: Value) -> Result<Value, Error> {
         return Ok(ruby.qnil().as_value());
     }
     ours(ruby, &message)?;
-    if let Some(deserializer) = deserializer(&message, Part::Payload) {
-        return deserialize(ruby, this, Part::Payload, deserializer);
+    if let Some(deserializer) = deserializer(&message, MessagePart::Payload) {
+        return deserialize(ruby, this, MessagePart::Payload, deserializer);
     }
     let built = decode(ruby, &message).inspect_err(|error| keep_error(this, &message, error))?;
     // If Ruby code took part (a decoder of extensions, say), another thread may have been faster.
     if let Some(kept) = kept(&message)? {
         return Ok(kept);
     }
-    objects::keep(this, &message, Part::Payload, built);
+    objects::keep(this, &message, MessagePart::Payload, built);
     Ok(built)
 }
 
 /// The topic's deserializer of this part, which is the main Ractor's.
-pub(super) fn deserializer(message: &MessageRef, part: Part) -> Option<Value> {
+pub(super) fn deserializer(message: &MessageRef, part: MessagePart) -> Option<Value> {
     let format = &message.chunk().format;
-    if part != Part::Payload && !format.keeps_parts {
+    if part != MessagePart::Payload && !format.keeps_parts {
         return None;
     }
     format::deserializer(format, part).filter(|_| value::in_main_ractor())
@@ -50,7 +50,7 @@ pub(super) fn deserializer(message: &MessageRef, part: Part) -> Option<Value> {
 /// The payload from the topic's `decode` alone. Built again if a deserializer made the payload.
 pub(super) fn decoded(ruby: &Ruby, this: Value) -> Result<Value, Error> {
     let message = message_ref(ruby, this)?;
-    if message.record().payload_size().is_none() || deserializer(&message, Part::Payload).is_none() {
+    if message.record().payload_size().is_none() || deserializer(&message, MessagePart::Payload).is_none() {
         return payload(ruby, this);
     }
     ours(ruby, &message)?;
@@ -62,12 +62,12 @@ pub(super) fn keep(ruby: &Ruby, this: Value, args: &[Value]) -> Result<Value, Er
     let args = scan_args::<(Value,), (Option<Symbol>,), (), (), (), ()>(args)?;
     let (made,) = args.required;
     let part = match args.optional.0.map(|part| part.name().map(Cow::into_owned)).transpose()?.as_deref() {
-        Some("key") => Part::Key,
-        Some("headers") => Part::Headers,
-        _ => Part::Payload,
+        Some("key") => MessagePart::Key,
+        Some("headers") => MessagePart::Headers,
+        _ => MessagePart::Payload,
     };
     let message = message_ref(ruby, this)?;
-    let before = if part == Part::Payload { kept(&message)? } else { objects::kept(&message, part) };
+    let before = if part == MessagePart::Payload { kept(&message)? } else { objects::kept(&message, part) };
     if let Some(before) = before {
         return Ok(before);
     }
@@ -123,7 +123,7 @@ pub(super) fn look_up(ruby: &Ruby, message: &MessageRef, schema: SchemaId) -> Re
 
 /// The payload that was built before, or again the error.
 pub(super) fn kept(message: &MessageRef) -> Result<Option<Value>, Error> {
-    let kept = objects::kept(message, Part::Payload);
+    let kept = objects::kept(message, MessagePart::Payload);
     let error = kept.and_then(Exception::from_value);
     // Another exception is what a deserializer made.
     match error.filter(|error| error.respond_to("again", false).unwrap_or(false)) {
@@ -140,7 +140,7 @@ fn keep_error(this: Value, message: &MessageRef, error: &Error) {
         && error.respond_to("again", false).is_ok_and(|answer| answer)
         && let Ok(again) = error.funcall("again", ())
     {
-        objects::keep(this, message, Part::Payload, again);
+        objects::keep(this, message, MessagePart::Payload, again);
     }
 }
 
@@ -191,7 +191,7 @@ pub(super) fn made(
     ruby: &Ruby,
     this: Value,
     message: &MessageRef,
-    part: Part,
+    part: MessagePart,
     deserializer: Value,
 ) -> Result<Value, Error> {
     match objects::kept(message, part) {
@@ -204,12 +204,12 @@ pub(super) fn made(
 }
 
 /// Ruby asks it, and has the message keep the answer.
-fn deserialize(ruby: &Ruby, this: Value, part: Part, deserializer: Value) -> Result<Value, Error> {
+fn deserialize(ruby: &Ruby, this: Value, part: MessagePart, deserializer: Value) -> Result<Value, Error> {
     let deserializing: Value = value::pelton(ruby)?.const_get("Deserializing")?;
     let method = match part {
-        Part::Payload => "payload",
-        Part::Key => "key",
-        Part::Headers => "headers",
+        MessagePart::Payload => "payload",
+        MessagePart::Key => "key",
+        MessagePart::Headers => "headers",
     };
     deserializing.funcall(method, (deserializer, this))
 }

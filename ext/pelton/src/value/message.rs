@@ -9,7 +9,7 @@ use super::typed::{DataType, FREE_IMMEDIATELY, FROZEN_SHAREABLE, WB_PROTECTED, w
 use super::{cooked, in_main_ractor};
 use magnus::rb_sys::{AsRawValue, protect};
 use magnus::{Error, RArray, RClass, Ruby, TryConvert, Value};
-use pelton_core::chunk::{CHUNK_MESSAGES, Chunk, Part, Record};
+use pelton_core::chunk::{CHUNK_MESSAGES, Chunk, MessagePart, Record};
 use rb_sys::VALUE;
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
@@ -147,7 +147,7 @@ pub fn message_ref(ruby: &Ruby, object: Value) -> Result<MessageRef, Error> {
 }
 
 /// The kept value.
-pub fn kept(message: &MessageRef, part: Part) -> Option<Value> {
+pub fn kept(message: &MessageRef, part: MessagePart) -> Option<Value> {
     match message.chunk.word(message.index, part)?.load(Ordering::Acquire) {
         0 => None,
         _ if !in_main_ractor() => None,
@@ -157,7 +157,7 @@ pub fn kept(message: &MessageRef, part: Part) -> Option<Value> {
 }
 
 /// Keeps what was made (of a payload also why there is none) as long as the message lives.
-pub fn keep(object: Value, message: &MessageRef, part: Part, made: Value) {
+pub fn keep(object: Value, message: &MessageRef, part: MessagePart, made: Value) {
     let Some(word) = message.chunk.word(message.index, part).filter(|_| in_main_ractor()) else { return };
     let raw = made.as_raw();
     word.store(if raw == rb_sys::Qfalse as VALUE { FALSE } else { raw as usize }, Ordering::Release);

@@ -8,7 +8,7 @@ use super::decimal::MOST_BYTES;
 use super::default::Budget;
 use super::logical::Logical;
 use super::schema::Schema;
-use super::types::{Id, Record, Type};
+use super::types::{Id, RecordType, Type};
 pub(super) use logical::uuid;
 use std::collections::HashMap;
 use std::fmt;
@@ -158,7 +158,7 @@ impl Schema {
 
     fn put_record(
         &self,
-        record: &Record,
+        record: &RecordType,
         pairs: &[(String, Datum)],
         to: &mut Vec<u8>,
         depth: usize,

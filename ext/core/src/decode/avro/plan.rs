@@ -6,30 +6,30 @@ use super::default::Budget;
 use super::logical::Logical;
 use super::matching;
 use super::schema::Schema;
-use super::types::{Enum, Field, Id, Record, Type};
+use super::types::{EnumType, Field, Id, RecordType, Type};
 use crate::decode::node::Unit;
 use crate::decode::word;
 use std::collections::HashMap;
 
 /// A place among the steps.
-pub(super) type Step = usize;
+pub(super) type StepId = usize;
 
 pub struct Plan {
-    pub(super) steps: Vec<Read>,
-    pub(super) root: Step,
+    pub(super) steps: Vec<ReadStep>,
+    pub(super) root: StepId,
     /// What documents do not contain: names of fields, symbols, defaults. Copied into the tree before a document, whose
     /// words refer to it.
     pub(super) blob: Vec<u8>,
 }
 
 /// What to read, and what to make of it.
-pub(super) enum Read {
+pub(super) enum ReadStep {
     Null,
     Boolean,
     /// `wide`: long, else int.
     Integer {
         wide: bool,
-        number: Number,
+        form: IntegerForm,
     },
     Float,
     Double,
@@ -40,16 +40,17 @@ pub(super) enum Read {
     Rest(Bytes),
     /// The tree words of the symbols (see [`shifted`]). `Err`: the reader has no such symbol.
     Enum(Vec<Result<u64, Box<str>>>),
-    Array(Step),
-    Map(Step),
-    Record(Vec<Part>),
-    Union(Vec<Step>),
+    Array(StepId),
+    Map(StepId),
+    Record(Vec<FieldPlan>),
+    Union(Vec<StepId>),
     /// The reader does not want what comes here.
     Unreadable(Box<str>),
 }
 
+/// What an integer becomes.
 #[derive(Clone, Copy)]
-pub(super) enum Number {
+pub(super) enum IntegerForm {
     Plain,
     /// To the reader's float, or double.
     Float,
@@ -58,6 +59,7 @@ pub(super) enum Number {
     Time(Unit),
 }
 
+/// What bytes become.
 #[derive(Clone, Copy)]
 pub(super) enum Bytes {
     Plain,
@@ -72,17 +74,18 @@ pub(super) enum Bytes {
     Duration,
 }
 
-pub(super) enum Part {
-    Field {
+/// How to read one field of a record.
+pub(super) enum FieldPlan {
+    Read {
         key: u64,
-        step: Step,
+        step: StepId,
     },
     /// The reader has no such field.
-    Skip(Step),
+    Skip(StepId),
     /// The writer has no such field: it is read from the blob.
     Default {
         key: u64,
-        step: Step,
+        step: StepId,
         start: usize,
         end: usize,
     },
@@ -96,19 +99,19 @@ impl Plan {
     pub fn new(writer: &Schema, reader: &Schema) -> Self {
         let (steps, blob, texts) = (Vec::new(), Vec::new(), HashMap::new());
         let (reads, skips, budget) = (HashMap::new(), HashMap::new(), Budget::default());
-        let mut draft = Draft { writer, reader, steps, blob, texts, reads, skips, depth: 0, budget, compared: 0 };
+        let mut planner = Planner { writer, reader, steps, blob, texts, reads, skips, depth: 0, budget, compared: 0 };
         for name in DURATION {
-            draft.text(name);
+            planner.text(name);
         }
-        let root = draft.read(writer.root, reader.root);
-        Self { steps: draft.steps, root, blob: draft.blob }
+        let root = planner.read(writer.root, reader.root);
+        Self { steps: planner.steps, root, blob: planner.blob }
     }
 
     /// For documents with Confluent's frame: see [`Schema::is_bytes`].
     pub(super) fn framed(writer: &Schema, reader: &Schema) -> Self {
         let mut plan = Self::new(writer, reader);
-        if let (true, Read::Bytes(bytes)) = (writer.is_bytes(), &plan.steps[plan.root]) {
-            plan.steps[plan.root] = Read::Rest(*bytes);
+        if let (true, ReadStep::Bytes(bytes)) = (writer.is_bytes(), &plan.steps[plan.root]) {
+            plan.steps[plan.root] = ReadStep::Rest(*bytes);
         }
         plan
     }
@@ -126,16 +129,16 @@ pub(super) fn shifted(word: u64, base: usize) -> u64 {
     word + base as u64
 }
 
-struct Draft<'a> {
+struct Planner<'a> {
     writer: &'a Schema,
     reader: &'a Schema,
-    steps: Vec<Read>,
+    steps: Vec<ReadStep>,
     blob: Vec<u8>,
     texts: HashMap<String, u64>,
     /// (writer's type, reader's type): its step.
-    reads: HashMap<(Id, Id), Step>,
+    reads: HashMap<(Id, Id), StepId>,
     /// How the reader's defaults and the writer's unwanted fields are read: (is it the reader's?, type).
-    skips: HashMap<(bool, Id), Step>,
+    skips: HashMap<(bool, Id), StepId>,
     depth: usize,
     budget: Budget,
     /// Branches of unions that were compared.
@@ -150,7 +153,7 @@ const MOST_STEPS: usize = 1 << 20;
 /// So do branches of their unions.
 const MOST_COMPARED: usize = 1 << 24;
 
-impl Draft<'_> {
+impl Planner<'_> {
     fn text(&mut self, text: &str) -> u64 {
         if let Some(word) = self.texts.get(text) {
             return *word;
@@ -161,7 +164,7 @@ impl Draft<'_> {
         word
     }
 
-    fn read(&mut self, wrote: Id, wanted: Id) -> Step {
+    fn read(&mut self, wrote: Id, wanted: Id) -> StepId {
         if let Some(step) = self.reads.get(&(wrote, wanted)) {
             return *step;
         }
@@ -172,12 +175,12 @@ impl Draft<'_> {
         step
     }
 
-    fn nested(&mut self, made: impl FnOnce(&mut Self) -> Read) -> Read {
+    fn nested(&mut self, made: impl FnOnce(&mut Self) -> ReadStep) -> ReadStep {
         self.depth += 1;
         let read = if self.depth > MOST_NESTED {
-            Read::Unreadable("its types are nested too deeply".into())
+            ReadStep::Unreadable("its types are nested too deeply".into())
         } else if self.steps.len() > MOST_STEPS {
-            Read::Unreadable(format!("it takes more than {MOST_STEPS} steps to read it as the other schema").into())
+            ReadStep::Unreadable(format!("it takes more than {MOST_STEPS} steps to read it as the other schema").into())
         } else {
             made(self)
         };
@@ -185,20 +188,22 @@ impl Draft<'_> {
         read
     }
 
-    fn reserve(&mut self) -> Step {
-        self.steps.push(Read::Null);
+    fn reserve(&mut self) -> StepId {
+        self.steps.push(ReadStep::Null);
         self.steps.len() - 1
     }
 
-    fn made(&mut self, wrote: Id, wanted: Id) -> Read {
+    fn made(&mut self, wrote: Id, wanted: Id) -> ReadStep {
         let (writer, reader) = (self.writer, self.reader);
         if let Type::Union(branches) = writer.at(wrote) {
-            return Read::Union(branches.iter().map(|branch| self.read(*branch, wanted)).collect());
+            return ReadStep::Union(branches.iter().map(|branch| self.read(*branch, wanted)).collect());
         }
         if let Type::Union(branches) = reader.at(wanted) {
             self.compared += branches.len();
             if self.compared > MOST_COMPARED {
-                return Read::Unreadable(format!("its unions have more than {MOST_COMPARED} pairs of branches").into());
+                return ReadStep::Unreadable(
+                    format!("its unions have more than {MOST_COMPARED} pairs of branches").into(),
+                );
             }
             return match matching::branch(writer, wrote, reader, branches) {
                 Some(branch) => self.made(wrote, branch),
@@ -210,15 +215,15 @@ impl Draft<'_> {
         }
         let logical = reader.logical(wanted);
         match (writer.at(wrote), reader.at(wanted)) {
-            (Type::Array(items), Type::Array(wanted)) => Read::Array(self.read(*items, *wanted)),
-            (Type::Map(values), Type::Map(wanted)) => Read::Map(self.read(*values, *wanted)),
+            (Type::Array(items), Type::Array(wanted)) => ReadStep::Array(self.read(*items, *wanted)),
+            (Type::Map(values), Type::Map(wanted)) => ReadStep::Map(self.read(*values, *wanted)),
             (Type::Record(record), Type::Record(wanted)) => self.record(record, wanted),
             (Type::Enum(kind), Type::Enum(wanted)) => self.symbols(kind, wanted),
             (wrote, wanted) => leaf(wrote, wanted, logical),
         }
     }
 
-    fn record(&mut self, wrote: &Record, wanted: &Record) -> Read {
+    fn record(&mut self, wrote: &RecordType, wanted: &RecordType) -> ReadStep {
         let mut found = vec![false; wanted.fields.len()];
         // An alias counts only if the writer has no field with the reader's own name.
         let mut aliases = HashMap::new();
@@ -227,16 +232,16 @@ impl Draft<'_> {
                 aliases.entry(&**alias).or_insert(index);
             }
         }
-        let mut parts = Vec::with_capacity(wrote.fields.len());
+        let mut fields = Vec::with_capacity(wrote.fields.len());
         for field in &wrote.fields {
             let index = wanted.indexes.get(&field.name).or_else(|| aliases.get(&*field.name));
-            parts.push(match index.copied() {
+            fields.push(match index.copied() {
                 Some(index) if !found[index] => {
                     found[index] = true;
                     let own = &wanted.fields[index];
-                    Part::Field { key: self.text(&own.name), step: self.read(field.of, own.of) }
+                    FieldPlan::Read { key: self.text(&own.name), step: self.read(field.of, own.of) }
                 }
-                _ => Part::Skip(self.same(false, field.of)),
+                _ => FieldPlan::Skip(self.same(false, field.of)),
             });
         }
         for (own, _) in wanted.fields.iter().zip(found).filter(|(_, found)| !found) {
@@ -245,19 +250,19 @@ impl Draft<'_> {
             let Some(Some(bytes)) = bytes else {
                 let why = if bytes.is_none() { "has no default" } else { "has a default of another type" };
                 let name = wanted.name.full();
-                return Read::Unreadable(
+                return ReadStep::Unreadable(
                     format!("{name}.{} is missing in the writer's schema and {why}", own.name).into(),
                 );
             };
             let start = self.blob.len();
             self.blob.extend(bytes);
             let end = self.blob.len();
-            parts.push(Part::Default { key: self.text(&own.name), step: self.same(true, own.of), start, end });
+            fields.push(FieldPlan::Default { key: self.text(&own.name), step: self.same(true, own.of), start, end });
         }
-        Read::Record(parts)
+        ReadStep::Record(fields)
     }
 
-    fn symbols(&mut self, wrote: &Enum, wanted: &Enum) -> Read {
+    fn symbols(&mut self, wrote: &EnumType, wanted: &EnumType) -> ReadStep {
         let mut symbol = |symbol: &str| {
             let chosen = wanted.indexes.get(symbol).copied().or(wanted.default);
             chosen.map(|index| self.text(&wanted.symbols[index])).ok_or_else(|| {
@@ -265,11 +270,11 @@ impl Draft<'_> {
                     .into()
             })
         };
-        Read::Enum(wrote.symbols.iter().map(|own| symbol(own)).collect())
+        ReadStep::Enum(wrote.symbols.iter().map(|own| symbol(own)).collect())
     }
 
     /// Reading a type as it was written.
-    fn same(&mut self, readers: bool, of: Id) -> Step {
+    fn same(&mut self, readers: bool, of: Id) -> StepId {
         if let Some(step) = self.skips.get(&(readers, of)) {
             return *step;
         }
@@ -279,17 +284,19 @@ impl Draft<'_> {
         step
     }
 
-    fn made_same(&mut self, readers: bool, of: Id) -> Read {
+    fn made_same(&mut self, readers: bool, of: Id) -> ReadStep {
         let schema = if readers { self.reader } else { self.writer };
         match schema.at(of) {
-            Type::Array(items) => Read::Array(self.same(readers, *items)),
-            Type::Map(values) => Read::Map(self.same(readers, *values)),
-            Type::Union(branches) => Read::Union(branches.iter().map(|branch| self.same(readers, *branch)).collect()),
+            Type::Array(items) => ReadStep::Array(self.same(readers, *items)),
+            Type::Map(values) => ReadStep::Map(self.same(readers, *values)),
+            Type::Union(branches) => {
+                ReadStep::Union(branches.iter().map(|branch| self.same(readers, *branch)).collect())
+            }
             Type::Enum(kind) => self.symbols(kind, kind),
             Type::Record(record) => {
-                let part =
-                    |field: &Field| Part::Field { key: self.text(&field.name), step: self.same(readers, field.of) };
-                Read::Record(record.fields.iter().map(part).collect())
+                let own =
+                    |field: &Field| FieldPlan::Read { key: self.text(&field.name), step: self.same(readers, field.of) };
+                ReadStep::Record(record.fields.iter().map(own).collect())
             }
             kind => leaf(kind, kind, schema.logical(of)),
         }
@@ -297,11 +304,11 @@ impl Draft<'_> {
 }
 
 /// Types that match and have no types inside.
-fn leaf(wrote: &Type, wanted: &Type, logical: Option<Logical>) -> Read {
-    let number = match logical {
-        Some(Logical::Date) => Number::Date,
-        Some(Logical::Timestamp(unit) | Logical::LocalTimestamp(unit)) => Number::Time(unit),
-        _ => Number::Plain,
+fn leaf(wrote: &Type, wanted: &Type, logical: Option<Logical>) -> ReadStep {
+    let form = match logical {
+        Some(Logical::Date) => IntegerForm::Date,
+        Some(Logical::Timestamp(unit) | Logical::LocalTimestamp(unit)) => IntegerForm::Time(unit),
+        _ => IntegerForm::Plain,
     };
     let bytes = match logical {
         Some(Logical::Decimal { precision, scale }) => Bytes::Decimal { precision, scale },
@@ -312,29 +319,29 @@ fn leaf(wrote: &Type, wanted: &Type, logical: Option<Logical>) -> Read {
         _ => Bytes::Plain,
     };
     match (wrote, wanted) {
-        (Type::Boolean, _) => Read::Boolean,
+        (Type::Boolean, _) => ReadStep::Boolean,
         (Type::Int, Type::Float) | (Type::Long, Type::Float) => {
-            Read::Integer { wide: matches!(wrote, Type::Long), number: Number::Float }
+            ReadStep::Integer { wide: matches!(wrote, Type::Long), form: IntegerForm::Float }
         }
         (Type::Int, Type::Double) | (Type::Long, Type::Double) => {
-            Read::Integer { wide: matches!(wrote, Type::Long), number: Number::Double }
+            ReadStep::Integer { wide: matches!(wrote, Type::Long), form: IntegerForm::Double }
         }
-        (Type::Int, _) => Read::Integer { wide: false, number },
-        (Type::Long, _) => Read::Integer { wide: true, number },
-        (Type::Float, _) => Read::Float,
-        (Type::Double, _) => Read::Double,
-        (Type::Bytes | Type::String, _) => Read::Bytes(bytes),
-        (Type::Fixed(fixed), _) => Read::Fixed(fixed.size, bytes),
-        _ => Read::Null,
+        (Type::Int, _) => ReadStep::Integer { wide: false, form },
+        (Type::Long, _) => ReadStep::Integer { wide: true, form },
+        (Type::Float, _) => ReadStep::Float,
+        (Type::Double, _) => ReadStep::Double,
+        (Type::Bytes | Type::String, _) => ReadStep::Bytes(bytes),
+        (Type::Fixed(fixed), _) => ReadStep::Fixed(fixed.size, bytes),
+        _ => ReadStep::Null,
     }
 }
 
-fn unreadable(writer: &Schema, wrote: Id, reader: &Schema, wanted: Id) -> Read {
+fn unreadable(writer: &Schema, wrote: Id, reader: &Schema, wanted: Id) -> ReadStep {
     let shown = |schema: &Schema, id| match schema.logical(id) {
         Some(logical) => format!("{} ({logical})", schema.shown(id)),
         None => schema.shown(id),
     };
-    Read::Unreadable(
+    ReadStep::Unreadable(
         format!("the writer's schema has {}, the reader's has {}", shown(writer, wrote), shown(reader, wanted)).into(),
     )
 }

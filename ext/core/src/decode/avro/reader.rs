@@ -3,7 +3,7 @@
 
 use super::MAX_DEPTH;
 use super::decimal::{MOST_BYTES, MOST_DIGITS};
-use super::plan::{Bytes, DURATION, Number, Part, Plan, Read, Step, shifted};
+use super::plan::{Bytes, DURATION, FieldPlan, IntegerForm, Plan, ReadStep, StepId, shifted};
 use crate::decode::Refusal;
 use crate::decode::node::Unit;
 use crate::decode::word;
@@ -22,7 +22,7 @@ const ENDS: Refusal = Refusal::malformed("it ends too early");
 /// Writes the document `bytes[range]`, of which nothing may be left.
 pub(super) fn read(plan: &Plan, writer: &mut Writer, bytes: &[u8], range: Range<usize>) -> Result<(), Refusal> {
     let blob = writer.append(&plan.blob)?;
-    let mut reader = Reader { plan, bytes, at: range.start, end: range.end, blob, owned: None, depth: 0, empty: 0 };
+    let mut reader = AvroReader { plan, bytes, at: range.start, end: range.end, blob, owned: None, depth: 0, empty: 0 };
     reader.value(writer, plan.root)?;
     match reader.end - reader.at {
         0 => Ok(()),
@@ -30,7 +30,7 @@ pub(super) fn read(plan: &Plan, writer: &mut Writer, bytes: &[u8], range: Range<
     }
 }
 
-struct Reader<'a> {
+struct AvroReader<'a> {
     plan: &'a Plan,
     /// The chunk, or the plan's blob.
     bytes: &'a [u8],
@@ -45,54 +45,54 @@ struct Reader<'a> {
     empty: usize,
 }
 
-impl Reader<'_> {
+impl AvroReader<'_> {
     #[allow(clippy::too_many_lines, reason = "one short arm for each type of a schema")]
-    fn value(&mut self, to: &mut Writer, step: Step) -> Result<(), Refusal> {
+    fn value(&mut self, to: &mut Writer, step: StepId) -> Result<(), Refusal> {
         match &self.plan.steps[step] {
-            Read::Null => to.null(),
-            Read::Boolean => match self.byte()? {
+            ReadStep::Null => to.null(),
+            ReadStep::Boolean => match self.byte()? {
                 value @ (0 | 1) => to.bool(value == 1),
                 other => malformed(format!("{other} is not a boolean")),
             },
-            Read::Integer { wide, number } => {
+            ReadStep::Integer { wide, form } => {
                 let value = if *wide { self.long()? } else { self.int()?.into() };
-                match number {
-                    Number::Plain => to.int(value),
-                    Number::Float => to.float((value as f32).into()),
-                    Number::Double => to.float(value as f64),
-                    Number::Date => to.stored(word::WIDE, word::DATE, &[value as u64]),
-                    Number::Time(unit) => to.stored(word::WIDE, kind(*unit), &[value as u64]),
+                match form {
+                    IntegerForm::Plain => to.int(value),
+                    IntegerForm::Float => to.float((value as f32).into()),
+                    IntegerForm::Double => to.float(value as f64),
+                    IntegerForm::Date => to.stored(word::WIDE, word::DATE, &[value as u64]),
+                    IntegerForm::Time(unit) => to.stored(word::WIDE, kind(*unit), &[value as u64]),
                 }
             }
-            Read::Float => to.float(f32::from_le_bytes(self.take()?).into()),
-            Read::Double => to.float(f64::from_le_bytes(self.take()?)),
-            Read::Bytes(bytes) => {
+            ReadStep::Float => to.float(f32::from_le_bytes(self.take()?).into()),
+            ReadStep::Double => to.float(f64::from_le_bytes(self.take()?)),
+            ReadStep::Bytes(bytes) => {
                 let range = self.sized()?;
                 self.bytes(to, *bytes, range)
             }
-            Read::Fixed(size, bytes) => {
+            ReadStep::Fixed(size, bytes) => {
                 let range = self.skip(*size)?;
                 self.bytes(to, *bytes, range)
             }
-            Read::Rest(bytes) => {
+            ReadStep::Rest(bytes) => {
                 let range = self.skip(self.end - self.at)?;
                 self.bytes(to, *bytes, range)
             }
-            Read::Enum(symbols) => match symbols.get(self.index()?) {
+            ReadStep::Enum(symbols) => match symbols.get(self.index()?) {
                 Some(Ok(word)) => to.word(shifted(*word, self.blob)),
                 Some(Err(why)) => malformed(why.clone()),
                 None => Err(Refusal::malformed("an enum has no such symbol")),
             },
-            Read::Union(branches) => match branches.get(self.index()?) {
+            ReadStep::Union(branches) => match branches.get(self.index()?) {
                 Some(branch) => self.value(to, *branch),
                 None => Err(Refusal::malformed("a union has no such branch")),
             },
-            Read::Array(items) => self.nested(|this| {
+            ReadStep::Array(items) => self.nested(|this| {
                 let first = to.open();
                 this.blocks(|this| this.value(to, *items))?;
                 to.array(first)
             }),
-            Read::Map(values) => self.nested(|this| {
+            ReadStep::Map(values) => self.nested(|this| {
                 let first = to.open();
                 this.blocks(|this| {
                     let key = this.sized()?;
@@ -101,62 +101,62 @@ impl Reader<'_> {
                 })?;
                 to.object(first)
             }),
-            Read::Record(parts) => self.nested(|this| {
+            ReadStep::Record(fields) => self.nested(|this| {
                 let first = to.open();
-                parts.iter().try_for_each(|part| this.part(to, part))?;
+                fields.iter().try_for_each(|field| this.field(to, field))?;
                 to.object(first)
             }),
-            Read::Unreadable(why) => malformed(why.clone()),
+            ReadStep::Unreadable(why) => malformed(why.clone()),
         }
     }
 
-    fn part(&mut self, to: &mut Writer, part: &Part) -> Result<(), Refusal> {
-        match part {
-            Part::Field { key, step } => {
+    fn field(&mut self, to: &mut Writer, field: &FieldPlan) -> Result<(), Refusal> {
+        match field {
+            FieldPlan::Read { key, step } => {
                 to.word(shifted(*key, self.blob))?;
                 self.value(to, *step)
             }
-            Part::Skip(step) => self.pass(*step),
-            Part::Default { key, step, start, end } => {
+            FieldPlan::Skip(step) => self.pass(*step),
+            FieldPlan::Default { key, step, start, end } => {
                 to.word(shifted(*key, self.blob))?;
                 let bytes = &self.plan.blob;
                 let (plan, blob, depth, empty) = (self.plan, self.blob, self.depth, self.empty);
                 let owned = Some(blob);
-                Reader { plan, bytes, at: *start, end: *end, blob, owned, depth, empty }.value(to, *step)
+                AvroReader { plan, bytes, at: *start, end: *end, blob, owned, depth, empty }.value(to, *step)
             }
         }
     }
 
     /// Reads over a value.
-    fn pass(&mut self, step: Step) -> Result<(), Refusal> {
+    fn pass(&mut self, step: StepId) -> Result<(), Refusal> {
         match &self.plan.steps[step] {
-            Read::Null => Ok(()),
+            ReadStep::Null => Ok(()),
             // Its bytes cannot be counted, so nothing after them can be read.
-            Read::Unreadable(why) => malformed(why.clone()),
-            Read::Boolean => self.skip(1).map(drop),
-            Read::Integer { .. } | Read::Enum(_) => self.long().map(drop),
-            Read::Float => self.skip(4).map(drop),
-            Read::Double => self.skip(8).map(drop),
-            Read::Bytes(_) => self.sized().map(drop),
-            Read::Fixed(size, _) => self.skip(*size).map(drop),
-            Read::Rest(_) => self.skip(self.end - self.at).map(drop),
-            Read::Union(branches) => match branches.get(self.index()?) {
+            ReadStep::Unreadable(why) => malformed(why.clone()),
+            ReadStep::Boolean => self.skip(1).map(drop),
+            ReadStep::Integer { .. } | ReadStep::Enum(_) => self.long().map(drop),
+            ReadStep::Float => self.skip(4).map(drop),
+            ReadStep::Double => self.skip(8).map(drop),
+            ReadStep::Bytes(_) => self.sized().map(drop),
+            ReadStep::Fixed(size, _) => self.skip(*size).map(drop),
+            ReadStep::Rest(_) => self.skip(self.end - self.at).map(drop),
+            ReadStep::Union(branches) => match branches.get(self.index()?) {
                 Some(branch) => self.pass(*branch),
                 None => Err(Refusal::malformed("a union has no such branch")),
             },
-            Read::Array(items) => self.nested(|this| this.blocks(|this| this.pass(*items))),
-            Read::Map(values) => self.nested(|this| {
+            ReadStep::Array(items) => self.nested(|this| this.blocks(|this| this.pass(*items))),
+            ReadStep::Map(values) => self.nested(|this| {
                 this.blocks(|this| {
                     this.sized()?;
                     this.pass(*values)
                 })
             }),
-            Read::Record(parts) => {
+            ReadStep::Record(fields) => {
                 let before = self.at;
                 self.nested(|this| {
-                    parts.iter().try_for_each(|part| match part {
-                        Part::Field { step, .. } | Part::Skip(step) => this.pass(*step),
-                        Part::Default { .. } => Ok(()),
+                    fields.iter().try_for_each(|field| match field {
+                        FieldPlan::Read { step, .. } | FieldPlan::Skip(step) => this.pass(*step),
+                        FieldPlan::Default { .. } => Ok(()),
                     })
                 })?;
                 // It may have two of its kind inside, and these two each, and so on.

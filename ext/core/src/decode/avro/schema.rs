@@ -2,7 +2,7 @@
 
 use super::logical::Logical;
 use super::names::{Name, is_word};
-use super::types::{Enum, Field, Fixed, Id, Record, Type};
+use super::types::{EnumType, Field, FixedType, Id, RecordType, Type};
 use super::{MAX_DEPTH, canonical};
 use crate::decode::json_value::Json;
 use std::collections::{HashMap, HashSet};
@@ -80,9 +80,9 @@ impl Type {
     /// Its name and aliases, where it has any.
     pub(super) fn names(&self) -> Option<(&Name, &[Name])> {
         match self {
-            Self::Record(Record { name, aliases, .. })
-            | Self::Enum(Enum { name, aliases, .. })
-            | Self::Fixed(Fixed { name, aliases, .. }) => Some((name, aliases)),
+            Self::Record(RecordType { name, aliases, .. })
+            | Self::Enum(EnumType { name, aliases, .. })
+            | Self::Fixed(FixedType { name, aliases, .. }) => Some((name, aliases)),
             _ => None,
         }
     }
@@ -98,12 +98,12 @@ impl Schema {
         if bytes > MOST_BYTES {
             return invalid(format!("it has {bytes} bytes with its references; at most {MOST_BYTES} are read"));
         }
-        let mut draft = Draft { types: Vec::new(), names: HashMap::new(), depth: 0, parts: 0 };
+        let mut parser = SchemaParser { types: Vec::new(), names: HashMap::new(), depth: 0, parts: 0 };
         for reference in references {
-            draft.document(reference.as_ref())?;
+            parser.document(reference.as_ref())?;
         }
-        let root = draft.document(text)?;
-        Ok(Self { types: draft.types, root, bytes, fingerprint: OnceLock::new() })
+        let root = parser.document(text)?;
+        Ok(Self { types: parser.types, root, bytes, fingerprint: OnceLock::new() })
     }
 
     /// How long it is, with its references.
@@ -145,8 +145,8 @@ impl Schema {
     }
 }
 
-/// A schema while it is read.
-struct Draft {
+/// Reads a schema. What it has read so far:
+struct SchemaParser {
     types: Vec<Typed>,
     names: HashMap<String, Id>,
     depth: usize,
@@ -158,7 +158,7 @@ fn invalid<T>(reason: impl Into<String>) -> Result<T, Invalid> {
     Err(Invalid(reason.into()))
 }
 
-impl Draft {
+impl SchemaParser {
     fn document(&mut self, text: &str) -> Result<Id, Invalid> {
         let json = Json::parse(text.as_bytes());
         // A name alone may come without quotes, as registries give primitive types.
@@ -302,7 +302,7 @@ impl Draft {
         let (name, aliases) = self.names_of(json, space)?;
         let space = name.space().to_owned();
         // Known before its fields, which may contain it.
-        let record = Record { name: name.clone(), aliases, fields: Vec::new(), indexes: HashMap::new() };
+        let record = RecordType { name: name.clone(), aliases, fields: Vec::new(), indexes: HashMap::new() };
         let id = self.add(Type::Record(record), None)?;
         self.define(&name, id)?;
         let Some(Json::Array(list)) = json.get("fields") else {
@@ -357,14 +357,14 @@ impl Draft {
         let symbols: Vec<Box<str>> = symbols.into_iter().map(Box::from).collect();
         // Of duplicates the first one counts.
         let indexes = symbols.iter().cloned().enumerate().rev().map(|(index, symbol)| (symbol, index)).collect();
-        Ok(Type::Enum(Enum { name, aliases, symbols, indexes, default }))
+        Ok(Type::Enum(EnumType { name, aliases, symbols, indexes, default }))
     }
 
     fn fixed(&mut self, json: &Json, space: &str) -> Result<Type, Invalid> {
         let (name, aliases) = self.names_of(json, space)?;
         let size = json.get("size").and_then(Json::integer).and_then(|size| usize::try_from(size).ok());
         let size = size.ok_or_else(|| Invalid(format!("fixed {} has no \"size\" of 0 or more", name.full())))?;
-        Ok(Type::Fixed(Fixed { name, aliases, size }))
+        Ok(Type::Fixed(FixedType { name, aliases, size }))
     }
 }
 

@@ -19,12 +19,12 @@ pub(super) enum Type {
     Array(Id),
     Map(Id),
     Union(Vec<Id>),
-    Record(Record),
-    Enum(Enum),
-    Fixed(Fixed),
+    Record(RecordType),
+    Enum(EnumType),
+    Fixed(FixedType),
 }
 
-pub(super) struct Record {
+pub(super) struct RecordType {
     pub(super) name: Name,
     pub(super) aliases: Vec<Name>,
     pub(super) fields: Vec<Field>,
@@ -39,7 +39,7 @@ pub(super) struct Field {
     pub(super) default: Option<Json>,
 }
 
-pub(super) struct Enum {
+pub(super) struct EnumType {
     pub(super) name: Name,
     pub(super) aliases: Vec<Name>,
     pub(super) symbols: Vec<Box<str>>,
@@ -49,7 +49,7 @@ pub(super) struct Enum {
     pub(super) default: Option<usize>,
 }
 
-pub(super) struct Fixed {
+pub(super) struct FixedType {
     pub(super) name: Name,
     pub(super) aliases: Vec<Name>,
     pub(super) size: usize,

@@ -7,7 +7,7 @@ fn credit(prefetch: usize, prefetch_bytes: usize) -> Credit {
 }
 
 fn take(credit: &Credit, bytes: usize) {
-    credit.take(Read { bytes, messages: 1, rest: 0 });
+    credit.take(QueueRead { bytes, messages: 1, rest: 0 });
 }
 
 /// Whether the partition is left alone until more comes back.

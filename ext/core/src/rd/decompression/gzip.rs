@@ -6,13 +6,13 @@ use libz_sys as zlib;
 use std::ffi::{c_int, c_void};
 
 /// Decompressed bytes, allocated with `malloc`, as librdkafka frees them.
-struct Output {
+struct Inflated {
     bytes: *mut u8,
     length: usize,
     room: usize,
 }
 
-impl Output {
+impl Inflated {
     const FIRST: usize = 4; // times what is compressed
 
     /// Returns false if memory runs out.
@@ -34,8 +34,8 @@ impl Output {
 
 /// The decompressed bytes. `None`: the input is damaged, or becomes more than `limit` bytes. Like librdkafka's own
 /// function, it accepts input that is cut off.
-fn inflate(compressed: &[u8], limit: usize) -> Option<Output> {
-    let mut output = Output { bytes: std::ptr::null_mut(), length: 0, room: 0 };
+fn inflate(compressed: &[u8], limit: usize) -> Option<Inflated> {
+    let mut output = Inflated { bytes: std::ptr::null_mut(), length: 0, room: 0 };
     // zlib expects zeros here (no allocators), but its Rust type calls them invalid. So this is never read as a
     // value of that type.
     let mut stream = std::mem::MaybeUninit::<zlib::z_stream>::zeroed();
@@ -50,7 +50,7 @@ fn inflate(compressed: &[u8], limit: usize) -> Option<Output> {
         (*stream).next_in = compressed.as_ptr().cast_mut();
         (*stream).avail_in = compressed.len() as u32;
         // One byte more than the limit shows that there is more.
-        let mut room = compressed.len().saturating_mul(Output::FIRST).clamp(1024, limit.saturating_add(1).max(1024));
+        let mut room = compressed.len().saturating_mul(Inflated::FIRST).clamp(1024, limit.saturating_add(1).max(1024));
         let whole = loop {
             if !output.grow(room) {
                 break false;

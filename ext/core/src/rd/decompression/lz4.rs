@@ -8,13 +8,13 @@ const MOST_A_BYTE: usize = 255;
 ///
 /// The sizes of the blocks suffice for nearly every batch. If they leave it open, the blocks are read.
 pub fn exceeds(frame: &[u8], limit: usize) -> bool {
-    Frame::of(frame).is_some_and(|frame| {
-        frame.states > limit as u64 || frame.sum(Block::most) > limit && frame.sum(Block::length) > limit
+    Lz4Frame::of(frame).is_some_and(|frame| {
+        frame.states > limit as u64 || frame.sum(Lz4Block::most) > limit && frame.sum(Lz4Block::length) > limit
     })
 }
 
 /// A frame with its header read.
-struct Frame<'a> {
+struct Lz4Frame<'a> {
     blocks: &'a [u8],
     /// What a block may become.
     largest: usize,
@@ -24,12 +24,12 @@ struct Frame<'a> {
     states: u64,
 }
 
-enum Block<'a> {
+enum Lz4Block<'a> {
     Plain(&'a [u8]),
     Compressed(&'a [u8], usize),
 }
 
-impl<'a> Frame<'a> {
+impl<'a> Lz4Frame<'a> {
     fn of(bytes: &'a [u8]) -> Option<Self> {
         let (magic, rest) = bytes.split_first_chunk::<4>()?;
         let (&[flags, sizes], rest) = rest.split_first_chunk::<2>()?;
@@ -41,7 +41,7 @@ impl<'a> Frame<'a> {
         (u32::from_le_bytes(*magic) == MAGIC).then_some(Self { blocks, largest, checksum: 4 * has(4), states })
     }
 
-    fn sum(&self, length: fn(&Block<'a>) -> usize) -> usize {
+    fn sum(&self, length: fn(&Lz4Block<'a>) -> usize) -> usize {
         let (mut total, mut rest) = (0usize, self.blocks);
         while let Some((size, behind)) = rest.split_first_chunk::<4>() {
             let size = u32::from_le_bytes(*size);
@@ -50,7 +50,8 @@ impl<'a> Frame<'a> {
             }
             let bytes = (size & 0x7fff_ffff) as usize;
             let (block, behind) = behind.split_at(bytes.min(behind.len()));
-            let block = if size >> 31 == 1 { Block::Plain(block) } else { Block::Compressed(block, self.largest) };
+            let block =
+                if size >> 31 == 1 { Lz4Block::Plain(block) } else { Lz4Block::Compressed(block, self.largest) };
             total = total.saturating_add(length(&block));
             rest = behind.get(self.checksum..).unwrap_or_default();
         }
@@ -58,20 +59,20 @@ impl<'a> Frame<'a> {
     }
 }
 
-impl Block<'_> {
+impl Lz4Block<'_> {
     /// No less than its length.
     fn most(&self) -> usize {
         match *self {
-            Block::Plain(block) => block.len(),
-            Block::Compressed(block, largest) => largest.min(block.len().saturating_mul(MOST_A_BYTE)),
+            Lz4Block::Plain(block) => block.len(),
+            Lz4Block::Compressed(block, largest) => largest.min(block.len().saturating_mul(MOST_A_BYTE)),
         }
     }
 
     /// What it becomes. A damaged block counts as the largest.
     fn length(&self) -> usize {
         match *self {
-            Block::Plain(block) => block.len(),
-            Block::Compressed(block, largest) => sequences(block).map_or(largest, |length| length.min(largest)),
+            Lz4Block::Plain(block) => block.len(),
+            Lz4Block::Compressed(block, largest) => sequences(block).map_or(largest, |length| length.min(largest)),
         }
     }
 }

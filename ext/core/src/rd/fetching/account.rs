@@ -18,7 +18,7 @@ pub struct Watched(u64);
 
 /// A batch that was read from a queue.
 #[derive(Clone, Copy)]
-pub struct Read {
+pub struct QueueRead {
     pub bytes: usize,
     pub messages: usize,
     /// Messages that were taken out of the queue, and had no room in it.
@@ -27,7 +27,7 @@ pub struct Read {
 
 #[derive(Default)]
 pub(super) struct Account {
-    partitions: HashMap<Watched, Partition>,
+    partitions: HashMap<Watched, WatchedPartition>,
     /// The same, by librdkafka's partition.
     by_toppar: HashMap<usize, Watched>,
     last: Watched,
@@ -35,18 +35,19 @@ pub(super) struct Account {
     usual_size: usize,
     /// Bytes of batches that are out.
     batches: usize,
-    held: Held,
+    held: HeldBytes,
     counted: i64,
 }
 
 /// As of a count: bytes that wait or are out, and those of stuck partitions.
 #[derive(Clone, Copy, Default)]
-struct Held {
+struct HeldBytes {
     all: usize,
     stuck: usize,
 }
 
-struct Partition {
+/// What is counted of one partition.
+struct WatchedPartition {
     /// librdkafka's queue and partition.
     queue: usize,
     toppar: usize,
@@ -60,14 +61,14 @@ struct Partition {
     moved: i64,
 }
 
-impl Partition {
+impl WatchedPartition {
     /// Bytes that wait, with so many messages in the queue.
     fn waiting(&self, queued: usize, usual_size: usize) -> usize {
         (queued + self.rest) * (ENTRY + if self.size == 0 { usual_size } else { self.size })
     }
 }
 
-impl Held {
+impl HeldBytes {
     /// Whether one more partition may be fetched, which is empty or not.
     fn leaves_room(self, limit: usize, empty: bool) -> bool {
         self.all < limit || empty && self.all - self.stuck < limit && self.all / WHOLE < limit
@@ -78,7 +79,7 @@ impl Account {
     pub fn watch(&mut self, queue: usize, toppar: usize, now: i64) -> Watched {
         self.last.0 += 1;
         let id = self.last;
-        self.partitions.insert(id, Partition { queue, toppar, size: 0, rest: 0, out: 0, moved: now });
+        self.partitions.insert(id, WatchedPartition { queue, toppar, size: 0, rest: 0, out: 0, moved: now });
         self.by_toppar.insert(toppar, id);
         id
     }
@@ -91,7 +92,7 @@ impl Account {
         }
     }
 
-    pub fn read(&mut self, id: Watched, read: Read, now: i64) {
+    pub fn read(&mut self, id: Watched, read: QueueRead, now: i64) {
         let size = read.bytes / read.messages;
         self.usual_size = size;
         let Some(partition) = self.partitions.get_mut(&id) else { return };
@@ -133,7 +134,7 @@ impl Account {
     }
 
     fn count(&mut self, now: i64, queued: impl Fn(usize) -> usize) {
-        (self.held, self.counted) = (Held::default(), now);
+        (self.held, self.counted) = (HeldBytes::default(), now);
         for partition in self.partitions.values_mut() {
             let bytes = partition.out + partition.waiting(queued(partition.queue), self.usual_size);
             self.held.all += bytes;
@@ -145,7 +146,7 @@ impl Account {
         }
     }
 
-    fn find(&self, toppar: usize) -> Option<&Partition> {
+    fn find(&self, toppar: usize) -> Option<&WatchedPartition> {
         self.partitions.get(self.by_toppar.get(&toppar)?)
     }
 }

@@ -109,13 +109,13 @@ fn a_frame_that_states_its_length_is_judged_by_that() {
 #[test]
 fn blocks_are_bounded_by_their_sizes_before_they_are_read() {
     let frame = compressed(&vec![0; 200_000], Preferences::default());
-    let frame = Frame::of(&frame).expect("a frame");
+    let frame = Lz4Frame::of(&frame).expect("a frame");
     assert_eq!(frame.largest, 65_536);
-    assert_eq!(frame.sum(Block::length), 200_000);
-    assert!((200_000..4 * 65_536).contains(&frame.sum(Block::most)));
+    assert_eq!(frame.sum(Lz4Block::length), 200_000);
+    assert!((200_000..4 * 65_536).contains(&frame.sum(Lz4Block::most)));
     let short = compressed(&noise(10), Preferences::default());
-    assert_eq!(Frame::of(&short).expect("a frame").sum(Block::most), 10);
-    assert_eq!(Block::Compressed(&[0x10, b'x'], 65_536).most(), 510);
+    assert_eq!(Lz4Frame::of(&short).expect("a frame").sum(Lz4Block::most), 10);
+    assert_eq!(Lz4Block::Compressed(&[0x10, b'x'], 65_536).most(), 510);
 }
 
 #[test]
@@ -131,14 +131,14 @@ fn what_is_damaged_counts_no_less_than_it_can_become() {
     }
     // A block that is cut off may become the largest.
     let half = &frame[..frame.len() / 2];
-    assert_eq!(Frame::of(half).expect("a frame").sum(Block::length), 2 * 65_536);
-    assert_eq!(Block::Compressed(&[0x1f, b'x', 1, 0, 255], 1000).length(), 1000);
+    assert_eq!(Lz4Frame::of(half).expect("a frame").sum(Lz4Block::length), 2 * 65_536);
+    assert_eq!(Lz4Block::Compressed(&[0x1f, b'x', 1, 0, 255], 1000).length(), 1000);
     // One literal, 4 + 15 + 255 + 3 bytes from 1 before, and 2 literals.
     let sequences = [0x1f, b'x', 1, 0, 255, 3, 0x20, b'a', b'b'];
-    assert_eq!(Block::Compressed(&sequences, 1000).length(), 1 + 277 + 2);
-    assert_eq!(Block::Compressed(&sequences, 100).length(), 100);
+    assert_eq!(Lz4Block::Compressed(&sequences, 1000).length(), 1 + 277 + 2);
+    assert_eq!(Lz4Block::Compressed(&sequences, 100).length(), 100);
     // Nothing behind the end counts.
-    let zeros = Frame::of(&frame).expect("a frame").sum(Block::length);
+    let zeros = Lz4Frame::of(&frame).expect("a frame").sum(Lz4Block::length);
     let longer = [&frame[..], &[9, 0, 0, 0x80, 1, 2, 3, 4, 5, 6, 7, 8, 9]].concat();
-    assert_eq!(Frame::of(&longer).expect("a frame").sum(Block::length), zeros);
+    assert_eq!(Lz4Frame::of(&longer).expect("a frame").sum(Lz4Block::length), zeros);
 }

@@ -23,7 +23,7 @@ impl World {
 
     /// A batch of messages of 1,000 bytes.
     fn read(&mut self, number: usize, messages: usize, rest: usize) {
-        self.account.read(self.ids[number], Read { bytes: messages * 1_000, messages, rest }, self.now);
+        self.account.read(self.ids[number], QueueRead { bytes: messages * 1_000, messages, rest }, self.now);
     }
 
     fn give_back(&mut self, number: usize, messages: usize) {
