@@ -25,9 +25,9 @@ module Pelton
     #     batch.dropped # => 0
     #: def dropped: () -> Integer
 
-    # @!method epoch
-    #   For Pelton: counts seeks of the partition, so that marks from before a seek change nothing.
-    #: def epoch: () -> Integer
+    # @!method seek_count
+    #   For Pelton: seeks of the partition before it read the batch, so that marks from before a seek change nothing.
+    #: def seek_count: () -> Integer
 
     # @!method stale?
     #   Was the partition revoked, or moved by a seek, since the batch was read?

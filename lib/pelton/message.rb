@@ -12,7 +12,7 @@ module Pelton
   #   dig("customer", "city")    one field of `decoded`, without building the rest
   #   size                       bytes of the payload
   #   tombstone?                 true: the payload is nil
-  #   leader_epoch, epoch        for marking
+  #   leader_epoch, seek_count   for marking
   # Reading raises DecodeError where the bytes do not fit.
   #
   # `payload` is built once and kept, so a retry sees what a failed attempt changed in it. Change a copy
@@ -51,9 +51,9 @@ module Pelton
     #   For marking: the leader epoch of the message; -1: unknown.
     #: def leader_epoch: () -> Integer
 
-    # @!method epoch
-    #   For Pelton: counts seeks of the partition, so that marks from before a seek change nothing.
-    #: def epoch: () -> Integer
+    # @!method seek_count
+    #   For Pelton: seeks of the partition before it read the message, so that marks from before a seek change nothing.
+    #: def seek_count: () -> Integer
 
     # @!method size
     #   Bytes of the payload; 0 for a tombstone.

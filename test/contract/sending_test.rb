@@ -50,7 +50,7 @@ module SendingContract
     assert_kind_of Integer, message.leader_epoch
     assert_equal "#{name}/0 offset 0, 15 bytes", message.inspect[/ (.*)>/, 1]
     # These are between a native message, its topic's deserializer and its partition's coordinator.
-    assert_empty Pelton::Message.public_instance_methods - %i[keep epoch] - message.public_methods
+    assert_empty Pelton::Message.public_instance_methods - %i[keep seek_count] - message.public_methods
   end
 
   def test_keys_choose_partitions

@@ -26,10 +26,10 @@ module CoordinatorKit
   class Ownership
     # sent: offsets of transactions.
     attr_reader :marks, :commits, :sent, :seeks, :words, :unmarks
-    # epoch: number of seeks so far; on_seek: called in the middle of a seek. told: the committed offset. on_send:
+    # seek_count: seeks so far; on_seek: called in the middle of a seek. told: the committed offset. on_send:
     # called when offsets are sent. word: the metadata of the committed offset; asked: how often it was read. here: is
     # the partition read?
-    attr_accessor :owned, :error, :epoch, :on_seek, :told, :on_send, :word, :asked, :here
+    attr_accessor :owned, :error, :seek_count, :on_seek, :told, :on_send, :word, :asked, :here
 
     def initialize
       @marks = []
@@ -38,7 +38,7 @@ module CoordinatorKit
       @commits = @asked = @unmarks = 0
       @seeks = []
       @committed = []
-      @epoch = 0
+      @seek_count = 0
       @owned = @here = true
     end
 
@@ -48,11 +48,11 @@ module CoordinatorKit
       found = place.is_a?(Integer) ? place : 40
       offset = yield found
       @seeks << (offset == found ? place : offset)
-      @on_seek ? @on_seek.call : @epoch += 1
+      @on_seek ? @on_seek.call : @seek_count += 1
       offset
     end
 
-    def commit_offset(_topic, _partition, offset, _epoch, word)
+    def commit_offset(_topic, _partition, offset, _leader_epoch, word)
       raise @error if @error
 
       @committed << [offset, *word]
@@ -66,11 +66,11 @@ module CoordinatorKit
       [@word && [7, @word]]
     end
 
-    def mark(_topic, _partition, offset, epoch, word = nil)
+    def mark(_topic, _partition, offset, leader_epoch, word = nil)
       raise @error if @error
 
       @words << word
-      @marks << [offset, epoch] if @owned
+      @marks << [offset, leader_epoch] if @owned
       @owned
     end
 
@@ -144,9 +144,9 @@ module CoordinatorKit
 
   # Stale after a later seek.
   def batch(*offsets)
-    epoch = @ownership.epoch
+    seek_count = @ownership.seek_count
     Fakes::Batch.new(offsets.map { |offset| Fakes::Message.new("orders", 0, offset, "x") },
-                     epoch: epoch, stale: -> { @ownership.epoch != epoch })
+                     seek_count: seek_count, stale: -> { @ownership.seek_count != seek_count })
   end
 
   def script(&block) = Consumer.script = block

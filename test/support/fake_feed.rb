@@ -34,7 +34,7 @@ module FakeFeed
 
     def bytes = size * 1024
     def leader_epoch = 7
-    def epoch = 0
+    def seek_count = 0
     def timestamp_ms = 1_700_000_000_123
     def received_ms = 1_700_000_001_123
     def stale? = false

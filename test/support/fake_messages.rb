@@ -14,7 +14,7 @@ module Fakes
   # A message of the fake log.
   class Message < Fakes::Pelton::Message
     attr_reader :topic, :partition, :offset, :key, :raw_payload, :headers, :timestamp_ms, :received_ms, :leader_epoch,
-                :epoch
+                :seek_count
 
     def initialize(topic, partition, offset, raw_payload, key: nil, headers: {}, timestamp_ms: 1_700_000_000_123,
                    received_ms: 1_700_000_001_123)
@@ -30,11 +30,13 @@ module Fakes
       @timestamp_ms = timestamp_ms
       @received_ms = received_ms
       @leader_epoch = 7
-      @epoch = 0
+      @seek_count = 0
     end
 
     # A copy, as read after this many seeks.
-    def in_epoch(epoch) = epoch == @epoch ? self : dup.tap { |copy| copy.instance_variable_set(:@epoch, epoch) }
+    def with_seek_count(count)
+      count == @seek_count ? self : dup.tap { |copy| copy.instance_variable_set(:@seek_count, count) }
+    end
 
     def payload = @raw_payload && ::Pelton::Json.parse(@raw_payload, @topic, @partition, @offset)
     { raw_key: :key, raw_headers: :headers, decoded: :payload }.each { |name, same| alias_method name, same }
@@ -45,19 +47,19 @@ module Fakes
 
   # A batch that counts its releases.
   class Batch < Fakes::Pelton::Batch
-    attr_reader :topic, :partition, :messages, :releases, :epoch
+    attr_reader :topic, :partition, :messages, :releases, :seek_count
 
-    # stale: called with a batch, true if its partition was sought since. epoch: number of seeks before it. restarted:
+    # stale: called with a batch, true if its partition was sought since. seek_count: seeks before it. restarted:
     # the log was recreated, and this is its first batch. crowded: see Pelton::Batch#crowded?.
-    def initialize(messages, stale: -> { false }, epoch: 0, restarted: false, crowded: -> { false }, &on_release)
+    def initialize(messages, stale: -> { false }, seek_count: 0, restarted: false, crowded: -> { false }, &on_release)
       super()
       @restarted = restarted
       @crowded = crowded
-      @epoch = epoch
+      @seek_count = seek_count
       @stale = stale
       @topic = messages.first.topic
       @partition = messages.first.partition
-      @messages = messages.map { |message| message.in_epoch(epoch) }.freeze
+      @messages = messages.map { |message| message.with_seek_count(seek_count) }.freeze
       @on_release = on_release
       @releases = 0
     end

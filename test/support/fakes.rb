@@ -69,7 +69,7 @@ module Fakes
       # place => next offset to read
       @positions = {}
       # place => seeks so far
-      @epochs = Hash.new(0)
+      @seek_counts = Hash.new(0)
       # Places that are paused.
       @paused = []
       # place => what was marked with the offset last
@@ -161,7 +161,7 @@ module Fakes
       @lock.synchronize do
         place = assigned(topic, partition)
         @positions[place] = offset
-        @epochs[place] += 1
+        @seek_counts[place] += 1
         @changed.broadcast
       end
     end
@@ -262,10 +262,10 @@ module Fakes
         # The next call begins with another partition.
         @positions[place] = @positions.delete(place)
         @credits[place] += 1
-        epoch = @epochs[place]
-        stale = -> { @epochs[place] != epoch }
+        seek_count = @seek_counts[place]
+        stale = -> { @seek_counts[place] != seek_count }
         crowded = -> { @lock.synchronize { @credits[place] * 2 >= @options[:prefetch_batches] } }
-        return [:batch, Batch.new(messages, epoch: epoch, stale: stale, crowded: crowded) { released(place) }]
+        return [:batch, Batch.new(messages, seek_count: seek_count, stale: stale, crowded: crowded) { released(place) }]
       end
       nil
     end

@@ -26,8 +26,9 @@ module KeyedKit
       Fakes::Message.new("orders", 0, from + index, "x", key: key == "-" ? nil : key)
     end
     others = @jobs.size
-    epoch = @ownership.epoch
-    coordinator.receive(batch = Fakes::Batch.new(messages, epoch: epoch, stale: -> { @ownership.epoch != epoch }))
+    seek_count = @ownership.seek_count
+    stale = -> { @ownership.seek_count != seek_count }
+    coordinator.receive(batch = Fakes::Batch.new(messages, seek_count: seek_count, stale: stale))
     work if others.zero? && !idle? # the job that asks for keys
     batch
   end

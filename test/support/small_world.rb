@@ -150,7 +150,7 @@ class SmallWorld
     @calls[:seek] += 1
     deliver if chance(30)
     give_up(@rest.select { |message| message.offset < offset && message.offset > @read })
-    @epoch += 1
+    @seek_count += 1
     @rest = @log.select { |message| message.offset >= offset }
     deliver if chance(30)
   end
@@ -248,7 +248,7 @@ class SmallWorld
     @fibers = []
     @batches = []
     @rest = @log.select { |message| message.offset >= @position }
-    @epoch = 0
+    @seek_count = 0
     @read = -1
     # {consumer => true} while one of its methods runs.
     @inside = {}.compare_by_identity
@@ -325,8 +325,8 @@ class SmallWorld
     out = @batches.count { |batch| batch.releases.zero? }
     return if @rest.empty? || out >= CREDIT
 
-    epoch = @epoch
-    batch = Fakes::Batch.new(@rest.shift(1 + @random.rand(8)), epoch: epoch, stale: -> { @epoch != epoch })
+    count = @seek_count
+    batch = Fakes::Batch.new(@rest.shift(1 + @random.rand(8)), seek_count: count, stale: -> { @seek_count != count })
     @batches << batch
     @read = [@read, batch.last_offset].max
     @coordinator.receive(batch)

@@ -116,7 +116,7 @@ class InterruptsTest < Minitest::Test
   def goes_on(place)
     coordinator.change_state(&:resume)
     settled
-    from = @ownership.seeks.last if @ownership.epoch.positive?
+    from = @ownership.seeks.last if @ownership.seek_count.positive?
     fresh = batch(*(from || 4).then { |offset| [offset, offset + 1] })
     coordinator.receive(fresh)
     settled

@@ -290,8 +290,8 @@ class InvariantsTest < Minitest::Test
     # Per assignment marks only grow; over all of them they may start again where the commit was. A seek per key
     # stores the first message that is not done.
     least = @witness.keyed? ? 0 : 1
-    subscription.marks.each do |_, offset, epoch|
-      assert_operator(offset, :>=, least) && assert_includes([7, -1], epoch)
+    subscription.marks.each do |_, offset, leader_epoch|
+      assert_operator(offset, :>=, least) && assert_includes([7, -1], leader_epoch)
     end
   end
 end

@@ -182,7 +182,7 @@ class KeyedSeekTest < Minitest::Test
     keyed("a", manual_offsets: true)
     start
     @ownership.on_seek = lambda do
-      @ownership.epoch += 1
+      @ownership.seek_count += 1
       raise Pelton::KafkaError.new(-185, :_TIMED_OUT, "late")
     end
     @deed = lambda do |consumer|
@@ -201,7 +201,7 @@ class KeyedSeekTest < Minitest::Test
     @deed = ->(consumer) { assert consumer.seek(0) }
     finish(1)
     @ownership.on_seek = lambda do
-      @ownership.epoch += 1
+      @ownership.seek_count += 1
       raise Interrupt
     end
     @deed = ->(consumer) { assert_raises(Interrupt) { consumer.seek(Time.now) } }

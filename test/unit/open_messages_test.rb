@@ -141,7 +141,7 @@ class OpenMessagesTest < Minitest::Test
     add(5, 6)
     finish(5)
     @open.reset_for_seek(3, 4, done: true)
-    assert_equal [6, 4, [6]], [@open.first_offset, @open[6].epoch, @open.from(nil).map(&:offset)]
+    assert_equal [6, 4, [6]], [@open.first_offset, @open[6].seek_count, @open.from(nil).map(&:offset)]
     finish(6)
     assert_equal [3, -1], @open.done
     @open.reset_for_seek(nil, 5, done: true)

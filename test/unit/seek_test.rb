@@ -71,7 +71,7 @@ class SeekTest < Minitest::Test
     fresh = nil
     @ownership.on_seek = lambda do
       coordinator.receive(old) # it was in the listener's hand
-      @ownership.epoch += 1
+      @ownership.seek_count += 1
       coordinator.receive(fresh = batch(40))
       assert_equal 1, old.releases
       work
@@ -100,10 +100,10 @@ class SeekTest < Minitest::Test
   end
 
   def start_anew
-    @ownership.epoch += 1
+    @ownership.seek_count += 1
     message = ->(offset) { Fakes::Message.new("orders", 0, offset, "x") }
-    coordinator.receive(@fresh = Fakes::Batch.new([message.(0)], epoch: @ownership.epoch, restarted: true))
-    coordinator.receive(Fakes::Batch.new([message.(1)], epoch: @ownership.epoch))
+    coordinator.receive(@fresh = Fakes::Batch.new([message.(0)], seek_count: @ownership.seek_count, restarted: true))
+    coordinator.receive(Fakes::Batch.new([message.(1)], seek_count: @ownership.seek_count))
   end
 
   # A seek that fails must not skip the rest of its batch.
@@ -122,7 +122,7 @@ class SeekTest < Minitest::Test
   def test_a_seek_that_is_late
     coordinator.receive(first = batch(0))
     @ownership.on_seek = lambda do
-      @ownership.epoch += 1
+      @ownership.seek_count += 1
       raise Pelton::KafkaError.new(-185, :_TIMED_OUT, "late")
     end
     script { |consumer| assert_raises(Pelton::KafkaError) { consumer.seek(9) } if consumer.messages.first.offset.zero? }
@@ -143,7 +143,7 @@ class SeekTest < Minitest::Test
     2.times { work }
     assert_equal [[52, 7]], @ownership.marks, "it may not take place at all"
     other = Pelton::Consuming::JobsQueue.instance_method(:pop).bind_call(@jobs) # a worker has it
-    @ownership.epoch += 1
+    @ownership.seek_count += 1
     coordinator.receive(third = batch(9))
     assert_predicate self, :idle?, "a job of before still runs"
     Thread.handle_interrupt(Object => :never) { other.call }

@@ -46,8 +46,8 @@ pub struct Chunk {
     pub format: Arc<Format>,
     /// When it was taken from librdkafka, in milliseconds since 1970.
     pub received: i64,
-    /// Which reading of the partition it is of: see `partition`.
-    pub epoch: u64,
+    /// Seeks of the partition before it was read: see `partition`.
+    pub seek_count: u64,
     filter: Option<Arc<Filter>>,
     /// The filter's answer for each message, once it was asked. `None`: Ruby decides.
     answers: OnceLock<Box<[Option<bool>]>>,

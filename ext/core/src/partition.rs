@@ -1,8 +1,8 @@
 //! An assigned partition: its own queue, cut off from the subscription's, and the credit that bounds how much of it
 //! waits in batches. A partition whose reader is busy is simply not read: no pause, nothing purged and fetched again.
 //!
-//! Every read belongs to an epoch. A seek, and the end of the assignment, start a new one. Batches of an older epoch
-//! are stale.
+//! A partition counts its seeks; a log that starts again and the end of the assignment count, too. A batch keeps the
+//! count from when it was read, and is stale once the count is higher.
 
 mod batch;
 mod credit;
@@ -69,7 +69,7 @@ struct Reading {
     paused: bool,
     /// Messages that came after the last batch in librdkafka's queue, and had no room in it.
     rest: Fetched,
-    /// The last message that was read in this epoch.
+    /// The last message that was read since the last seek.
     last: LastRead,
 }
 
@@ -272,8 +272,8 @@ impl Partition {
             self.cursor.begin(offset);
             reading.last = LastRead::default();
         }
-        let epoch = self.cursor.epoch();
-        let mut packer = Packer::new(topic, self.number, epoch, format, filter, self.limits.bytes);
+        let seek_count = self.cursor.seek_count();
+        let mut packer = Packer::new(topic, self.number, seek_count, format, filter, self.limits.bytes);
         self.fill(&mut packer, fetched, reading);
         let count = packer.count();
         if count == 0 {
@@ -290,7 +290,7 @@ impl Partition {
             dropped: 0,
             bytes,
             cursor: Arc::clone(&self.cursor),
-            epoch,
+            seek_count,
             restarted: restart.is_some(),
             next,
             chunks: Mutex::new(chunks),

@@ -111,7 +111,7 @@ fn the_last_message_that_librdkafka_brings_again_is_left_out() {
 /// librdkafka goes back by itself where its offset is out of range, say because the topic was made again. What had no room
 /// in the last batch is before that.
 #[test]
-fn partition_that_restarts_has_another_epoch() {
+fn partition_that_restarts_has_another_seek_count() {
     let (_cluster, reader) = filled("again", &[]);
     reader.assign(&[("again", 0, 30)]).expect("assigned");
     let old = next_batch(&reader);
@@ -122,7 +122,7 @@ fn partition_that_restarts_has_another_epoch() {
     let mut next = last(&old) + 1;
     let fresh = loop {
         let batch = next_batch(&reader);
-        if batch.epoch != old.epoch {
+        if batch.seek_count != old.seek_count {
             break batch;
         }
         assert_eq!((next, false), (first(&batch), batch.restarted));
@@ -131,7 +131,7 @@ fn partition_that_restarts_has_another_epoch() {
     };
     assert_eq!((3, true, true), (first(&fresh), fresh.restarted, old.is_stale()));
     let behind = next_batch(&reader);
-    assert_eq!((last(&fresh) + 1, false, fresh.epoch), (first(&behind), behind.restarted, behind.epoch));
+    assert_eq!((last(&fresh) + 1, false, fresh.seek_count), (first(&behind), behind.restarted, behind.seek_count));
     assert_eq!(Ok(Some(last(&behind) + 1)), reader.position("again", 0));
     close_subscription(&reader);
 }

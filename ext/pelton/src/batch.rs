@@ -58,7 +58,7 @@ pub fn define(ruby: &Ruby, pelton: RModule) -> Result<(), Error> {
     class.define_method("leader_epoch", method!(leader_epoch, 0))?;
     class.define_method("timestamp_ms", method!(timestamp, 0))?;
     class.define_method("received_ms", method!(received, 0))?;
-    class.define_method("epoch", method!(epoch, 0))?;
+    class.define_method("seek_count", method!(seek_count, 0))?;
     class.define_method("stale?", method!(is_stale, 0))?;
     class.define_method("emptied", method!(emptied, 0))?;
     class.define_method("crowded?", method!(is_crowded, 0))?;
@@ -126,8 +126,8 @@ fn received(ruby: &Ruby, this: Value) -> Result<i64, Error> {
     Ok(CLASS.get(ruby, &this)?.received)
 }
 
-fn epoch(ruby: &Ruby, this: Value) -> Result<u64, Error> {
-    Ok(CLASS.get(ruby, &this)?.batch.epoch)
+fn seek_count(ruby: &Ruby, this: Value) -> Result<u64, Error> {
+    Ok(CLASS.get(ruby, &this)?.batch.seek_count)
 }
 
 /// An empty batch that is stale when this one is.

@@ -28,7 +28,7 @@ pub fn define(ruby: &Ruby, pelton: RModule) -> Result<(), Error> {
     class.define_method("timestamp_ms", method!(timestamp, 0))?;
     class.define_method("received_ms", method!(received, 0))?;
     class.define_method("leader_epoch", method!(leader_epoch, 0))?;
-    class.define_method("epoch", method!(epoch, 0))?;
+    class.define_method("seek_count", method!(seek_count, 0))?;
     class.define_method("size", method!(size, 0))?;
     class.define_method("tombstone?", method!(is_tombstone, 0))?;
     class.define_method("key", method!(key, 0))?;
@@ -67,8 +67,8 @@ fn leader_epoch(ruby: &Ruby, this: Value) -> Result<i32, Error> {
     Ok(message_ref(ruby, this)?.record().leader_epoch)
 }
 
-fn epoch(ruby: &Ruby, this: Value) -> Result<u64, Error> {
-    Ok(message_ref(ruby, this)?.chunk().epoch)
+fn seek_count(ruby: &Ruby, this: Value) -> Result<u64, Error> {
+    Ok(message_ref(ruby, this)?.chunk().seek_count)
 }
 
 fn size(ruby: &Ruby, this: Value) -> Result<usize, Error> {

@@ -15,7 +15,7 @@ use std::time::UNIX_EPOCH;
 pub struct Packer {
     topic: Arc<str>,
     partition: i32,
-    epoch: u64,
+    seek_count: u64,
     format: Arc<Format>,
     filter: Option<Arc<Filter>>,
     bytes: Vec<u8>,
@@ -99,7 +99,7 @@ impl Packer {
     pub fn new(
         topic: Arc<str>,
         partition: i32,
-        epoch: u64,
+        seek_count: u64,
         format: Arc<Format>,
         filter: Option<Arc<Filter>>,
         most: usize,
@@ -109,7 +109,7 @@ impl Packer {
         Self {
             topic,
             partition,
-            epoch,
+            seek_count,
             format,
             filter,
             bytes,
@@ -241,7 +241,7 @@ impl Packer {
             parts: (0..kept).map(|_| Default::default()).collect(),
             format: Arc::clone(&self.format),
             received: self.received.unwrap_or_else(|| UNIX_EPOCH.elapsed().map_or(-1, |time| time.as_millis() as i64)),
-            epoch: self.epoch,
+            seek_count: self.seek_count,
             filter: self.filter.clone(),
             answers: OnceLock::new(),
             store: RwLock::new(Arc::new(Store::Whole { bytes: Arc::new(bytes), decoded: None })),

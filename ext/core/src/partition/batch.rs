@@ -15,7 +15,8 @@ pub struct Batch {
     pub(super) dropped: usize,
     pub(super) bytes: usize,
     pub(super) cursor: Arc<Cursor>,
-    pub epoch: u64,
+    /// Seeks of the partition before it was read.
+    pub seek_count: u64,
     /// Whether the partition's log starts again with this batch.
     pub restarted: bool,
     /// The offset after its last message.
@@ -57,7 +58,7 @@ impl Batch {
 
     /// Whether the partition was sought, revoked or assigned again since the batch was read.
     pub fn is_stale(&self) -> bool {
-        !self.origin.is_foreign() && self.cursor.epoch() != self.epoch
+        !self.origin.is_foreign() && self.cursor.seek_count() != self.seek_count
     }
 
     /// An empty batch of the same reading, which is stale when this one is. It keeps no messages.
@@ -76,7 +77,7 @@ impl Batch {
 
     /// The owner has the batch: moves the position behind it.
     pub fn advance(&self) {
-        self.cursor.advance(self.epoch, self.next);
+        self.cursor.advance(self.seek_count, self.next);
     }
 
     /// The chunks; none after `release`.

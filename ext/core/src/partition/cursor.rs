@@ -1,4 +1,4 @@
-//! The position of a partition's owner, and the epoch that it belongs to.
+//! The position of a partition's owner, and how often it was moved.
 
 use crate::lock;
 use std::sync::{Arc, Mutex};
@@ -10,29 +10,30 @@ pub(super) struct Cursor {
 
 #[derive(Clone, Copy)]
 pub(super) struct CursorState {
-    epoch: u64,
+    /// How often `begin` moved the position: a seek, a log that starts again, the end of the assignment.
+    seek_count: u64,
     /// The next message that the owner gets; −1001 if it is unknown.
     pub(super) position: i64,
 }
 
 impl Cursor {
     pub(super) fn new(position: i64) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::new(CursorState { epoch: 0, position }) })
+        Arc::new(Self { state: Mutex::new(CursorState { seek_count: 0, position }) })
     }
 
-    pub(super) fn epoch(&self) -> u64 {
-        lock(&self.state).epoch
+    pub(super) fn seek_count(&self) -> u64 {
+        lock(&self.state).seek_count
     }
 
     pub(super) fn begin(&self, position: i64) {
         let mut state = lock(&self.state);
-        *state = CursorState { epoch: state.epoch + 1, position };
+        *state = CursorState { seek_count: state.seek_count + 1, position };
     }
 
-    /// The owner has what was read in this epoch, up to this offset.
-    pub(super) fn advance(&self, epoch: u64, next: i64) {
+    /// The owner has everything before this offset; ignored if the position was moved since `seek_count`.
+    pub(super) fn advance(&self, seek_count: u64, next: i64) {
         let mut state = lock(&self.state);
-        if state.epoch == epoch {
+        if state.seek_count == seek_count {
             state.position = next;
         }
     }

@@ -30,8 +30,8 @@ impl GivenPartition {
 
     /// A batch of these messages, in the order of their offsets. received: milliseconds since 1970.
     pub fn batch(&self, messages: &[GivenMessage<'_>], received: i64) -> Batch {
-        let (format, filter, epoch) = (Arc::clone(&self.format), self.filter.clone(), self.cursor.epoch());
-        let mut packer = Packer::new(Arc::clone(&self.topic), self.number, epoch, format, filter, usize::MAX);
+        let (format, filter, seek_count) = (Arc::clone(&self.format), self.filter.clone(), self.cursor.seek_count());
+        let mut packer = Packer::new(Arc::clone(&self.topic), self.number, seek_count, format, filter, usize::MAX);
         packer.add_given(messages, received);
         let (chunks, tasks) = packer.finish();
         tasks.iter().for_each(|task| task.run());
@@ -42,7 +42,7 @@ impl GivenPartition {
             dropped: 0,
             bytes: chunks.iter().map(|chunk| chunk.bytes()).sum(),
             cursor: Arc::clone(&self.cursor),
-            epoch,
+            seek_count,
             restarted: false,
             next: messages.last().map_or(UNKNOWN, |message| message.offset + 1),
             chunks: Mutex::new(chunks),

@@ -166,7 +166,7 @@ module Pelton
 
       # The partition continues elsewhere. Returns the backlog that replaces this one.
       #: (Integer?, Integer?, done: bool, ?failed: Integer?) -> Backlog
-      def leave(_offset, _epoch, done:, failed: nil)
+      def leave(_offset, _seek_count, done:, failed: nil)
         release
         Backlog.new(@limit)
       end

@@ -87,9 +87,9 @@ module Pelton
 
           @current.reset_for_seek(batch.restarted? ? nil : batch.first_offset) if @current.last&.stale?
           @progress.start_over(batch.first_offset) if batch.restarted?
-          @progress.begin(batch.first_offset) if @current.epoch.nil?
+          @progress.begin(batch.first_offset) if @current.seek_count.nil?
           @current.last = batch.emptied
-          @current.epoch = batch.epoch
+          @current.seek_count = batch.seek_count
           @state.at_end = false
           @current.backlog.add(prepared)
           store if @keyed # an empty batch may be done at once

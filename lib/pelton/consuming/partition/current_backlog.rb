@@ -12,9 +12,9 @@ module Pelton
       # Of the batch that came last, without its messages; nil: none came. If it is stale, the partition was sought.
       #: () -> Batch?
       attr_accessor :last
-      # Message#epoch of the messages that came since the last seek; nil: none came.
+      # Message#seek_count of the messages that came since the last seek; nil: none came.
       #: () -> Integer?
-      attr_accessor :epoch
+      attr_accessor :seek_count
 
       # The block starts the jobs that may run now.
       #: (Backlog | KeyedBacklog, Routing::Topic, Subscription, Lock, PartitionState, Progress, PartitionJobs)
@@ -28,7 +28,7 @@ module Pelton
         @progress = progress
         @partition_jobs = partition_jobs
         @schedule = schedule
-        @last = @epoch = nil
+        @last = @seek_count = nil
       end
 
       # --- called by consumers, through their contexts -------------------------------------------------------------
@@ -62,7 +62,7 @@ module Pelton
 
       # Is the message from before a seek, and not kept by it?
       #: (Message) -> bool
-      def left_behind?(message) = message.epoch != @epoch && !@backlog.kept?(message)
+      def left_behind?(message) = message.seek_count != @seek_count && !@backlog.kept?(message)
 
       # Sets the metadata of the next offset that is marked. What is done already is stored without it. false: the
       # partition belongs to another member.
@@ -119,8 +119,8 @@ module Pelton
       #: (Integer?, ?done: bool) -> void
       def reset_for_seek(offset, done: false)
         @partition_jobs.recall(@backlog, with_messages: true)
-        @backlog = @backlog.leave(offset, @epoch, done: done, failed: @state.stopped)
-        @epoch = @state.stopped = nil
+        @backlog = @backlog.leave(offset, @seek_count, done: done, failed: @state.stopped)
+        @seek_count = @state.stopped = nil
         @state.at_end = false
         @progress.forget
       end

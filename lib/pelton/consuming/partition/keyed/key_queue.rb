@@ -13,8 +13,8 @@ module Pelton
       attr_accessor :slice
       # When it may begin (seconds since 1970); nil: any time.
       attr_accessor :due
-      # Message#epoch, if it is from before a seek and was kept; nil: no seek since it came.
-      attr_accessor :epoch
+      # Message#seek_count, if it is from before a seek and was kept; nil: no seek since it came.
+      attr_accessor :seek_count
       # Its number in the order of arrival, from 1.
       attr_accessor :number
       # Did the flow drop it?
@@ -28,7 +28,7 @@ module Pelton
         @tracker = tracker
         @offset = message.offset
         @leader_epoch = message.leader_epoch
-        @key_queue = @slice = @due = @epoch = @number = @passed = @dropped = nil
+        @key_queue = @slice = @due = @seek_count = @number = @passed = @dropped = nil
       end
 
       # passed: the list in which it waits for its mark; nil: it is marked.

@@ -186,17 +186,17 @@ module Pelton
       # --- seeks: messages of other keys may be unfinished before the new position ---------------------------------
 
       # The partition continues at this offset (nil: all messages are dropped). Messages from there on will be read
-      # again. Messages before it stay, because other jobs have not finished them. epoch: Message#epoch of these. done:
-      # when they are done, everything before the offset is. failed: the offset at which the partition stopped; it is
-      # not tried again.
+      # again. Messages before it stay, because other jobs have not finished them. seek_count: Message#seek_count of
+      # these. done: when they are done, everything before the offset is. failed: the offset at which the partition
+      # stopped; it is not tried again.
       #: (Integer?, Integer?, done: bool, ?failed: Integer?) -> self
-      def leave(position, epoch, done:, failed: nil)
+      def leave(position, seek_count, done:, failed: nil)
         gone = @open.from(position)
         position ? @unread.add(gone) : @unread.clear
         drop(gone)
         drop([@open[failed]].compact)
         @unsorted.drop_finished
-        @open.reset_for_seek(position, epoch, done: done)
+        @open.reset_for_seek(position, seek_count, done: done)
         self
       end
 
@@ -217,7 +217,7 @@ module Pelton
       #: (Message) -> bool
       def kept?(message)
         item = @open[message.offset]
-        !item.nil? && !item.epoch.nil? && item.epoch == message.epoch
+        !item.nil? && !item.seek_count.nil? && item.seek_count == message.seek_count
       end
 
       # The first offset that is not done.

@@ -114,12 +114,12 @@ module Pelton
       # The partition continues at this offset (nil: unknown); messages from there on were finished before this call.
       # See KeyedBacklog#leave.
       #: (Integer?, Integer?, done: bool) -> void
-      def reset_for_seek(position, epoch, done:)
+      def reset_for_seek(position, seek_count, done:)
         @dropped.clear
         @came = 0
         @highest = [@highest, (position || 0) - 1].min
         @end = nil
-        @items.each_value { |item| keep(item, epoch) }
+        @items.each_value { |item| keep(item, seek_count) }
         @end = [position, -1].freeze if done && position
       end
 
@@ -152,8 +152,8 @@ module Pelton
         @dropped.shift([@dropped.size - (DROPPED / 2), 0].max)
       end
 
-      def keep(item, epoch)
-        item.epoch ||= epoch
+      def keep(item, seek_count)
+        item.seek_count ||= seek_count
         @came = item.number
         @end = [item.offset + 1, item.leader_epoch].freeze
       end
