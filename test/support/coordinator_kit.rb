@@ -25,16 +25,16 @@ module CoordinatorKit
   # The subscription's role.
   class Ownership
     # sent: offsets of transactions.
-    attr_reader :marks, :commits, :sent, :seeks, :words, :unmarks
+    attr_reader :marks, :commits, :sent, :seeks, :metadata, :unmarks
     # seek_count: seeks so far; on_seek: called in the middle of a seek. told: the committed offset. on_send:
-    # called when offsets are sent. word: the metadata of the committed offset; asked: how often it was read. here: is
+    # called when offsets are sent. committed_metadata: of the committed offset; asked: how often it was read. here: is
     # the partition read?
-    attr_accessor :owned, :error, :seek_count, :on_seek, :told, :on_send, :word, :asked, :here
+    attr_accessor :owned, :error, :seek_count, :on_seek, :told, :on_send, :committed_metadata, :asked, :here
 
     def initialize
       @marks = []
       @sent = []
-      @words = []
+      @metadata = []
       @commits = @asked = @unmarks = 0
       @seeks = []
       @committed = []
@@ -52,10 +52,10 @@ module CoordinatorKit
       offset
     end
 
-    def commit_offset(_topic, _partition, offset, _leader_epoch, word)
+    def commit_offset(_topic, _partition, offset, _leader_epoch, metadata)
       raise @error if @error
 
-      @committed << [offset, *word]
+      @committed << [offset, *metadata]
       @owned
     end
 
@@ -63,13 +63,13 @@ module CoordinatorKit
 
     def committed_with_metadata(_places)
       @asked += 1
-      [@word && [7, @word]]
+      [@committed_metadata && [7, @committed_metadata]]
     end
 
-    def mark(_topic, _partition, offset, leader_epoch, word = nil)
+    def mark(_topic, _partition, offset, leader_epoch, metadata = nil)
       raise @error if @error
 
-      @words << word
+      @metadata << metadata
       @marks << [offset, leader_epoch] if @owned
       @owned
     end

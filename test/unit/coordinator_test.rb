@@ -25,7 +25,7 @@ class CoordinatorTest < Minitest::Test
   end
 
   def test_a_word_is_stored_with_the_offset_until_there_is_another
-    @ownership.word = "before"
+    @ownership.committed_metadata = "before"
     coordinator.receive(batch(0, 1, 2))
     work
     words = []
@@ -44,7 +44,7 @@ class CoordinatorTest < Minitest::Test
     script { |consumer| consumer.mark_as_consumed!(consumer.messages[0], metadata: "two") }
     work
     assert_equal [%w[before before], 1], [words, @ownership.asked]
-    assert_equal %w[one one one two], @ownership.words
+    assert_equal %w[one one one two], @ownership.metadata
     assert_equal [[1, 7], [2, 7], [3, 7], [4, 7]], @ownership.marks
   end
 
@@ -60,7 +60,7 @@ class CoordinatorTest < Minitest::Test
     coordinator.receive(batch(2))
     script { |consumer| coordinator.abandon || refute(consumer.store_offset_metadata("late")) }
     work
-    assert_equal [[[2, 7]], %w[first]], [@ownership.marks, @ownership.words]
+    assert_equal [[[2, 7]], %w[first]], [@ownership.marks, @ownership.metadata]
   end
 
   def test_new_offset_metadata_for_a_stored_offset_is_stored
@@ -72,7 +72,7 @@ class CoordinatorTest < Minitest::Test
       %w[one one two].each { |word| consumer.mark_as_consumed(message, metadata: word) }
     end
     work
-    assert_equal [nil, "one", "two"], @ownership.words
+    assert_equal [nil, "one", "two"], @ownership.metadata
     coordinator.receive(batch(1))
     script { |consumer| assert consumer.mark_as_consumed!(consumer.messages.first, metadata: "three") }
     work

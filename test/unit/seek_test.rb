@@ -172,7 +172,7 @@ class SeekTest < Minitest::Test
       assert consumer.seek(2)
     end
     2.times { work }
-    assert_equal [[6, "word"], [2, "word"]], @ownership.marks.map(&:first).zip(@ownership.words)
+    assert_equal [[6, "word"], [2, "word"]], @ownership.marks.map(&:first).zip(@ownership.metadata)
     assert_equal [[2, "word"]], @ownership.committed
   end
 

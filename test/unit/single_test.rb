@@ -195,7 +195,7 @@ class SingleTest < Minitest::Test
     end
     coordinator.receive(batch(0, 1, 2))
     work
-    assert_equal [[1, 2, 3], ["up to 0", "up to 1", "up to 2"]], [marked, @ownership.words]
+    assert_equal [[1, 2, 3], ["up to 0", "up to 1", "up to 2"]], [marked, @ownership.metadata]
   end
 
   def test_the_end_comes_between_two_messages

@@ -317,16 +317,16 @@ fn a_pause_at_the_end_of_a_partition_leaves_nothing_out() {
 }
 
 #[test]
-fn a_word_is_committed_with_an_offset() {
-    let (cluster, reader) = filled("words", &[]);
-    reader.subscribe(["words"]).expect("subscribed");
+fn metadata_is_committed_with_an_offset() {
+    let (cluster, reader) = filled("metadata", &[]);
+    reader.subscribe(["metadata"]).expect("subscribed");
     next_batch(&reader);
-    let committed = || reader.committed(&[("words", 0)], SECONDS).expect("answered");
+    let committed = || reader.committed(&[("metadata", 0)], SECONDS).expect("answered");
     assert_eq!(vec![None], committed());
-    for (offset, word) in [(3, Some("a \"word\" é")), (4, None), (5, Some("")), (6, Some("b"))] {
-        assert_eq!(Ok(true), reader.mark("words", 0, offset, -1, word.map(str::as_bytes)));
+    for (offset, given) in [(3, Some("a \"word\" é")), (4, None), (5, Some("")), (6, Some("b"))] {
+        assert_eq!(Ok(true), reader.mark("metadata", 0, offset, -1, given.map(str::as_bytes)));
         reader.commit().expect("committed");
-        let metadata = word.unwrap_or_default().as_bytes().to_vec();
+        let metadata = given.unwrap_or_default().as_bytes().to_vec();
         assert_eq!(vec![Some(Committed { offset, metadata })], committed());
     }
     close_subscription(&reader);

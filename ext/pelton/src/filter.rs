@@ -16,11 +16,11 @@ pub fn read(ruby: &Ruby, tree: Value) -> Result<Filter, Error> {
     let row = array(ruby, tree)?;
     let part = |index| value::element(row, index);
     let parts = || (1..value::length(row)).map(|index| read(ruby, part(index))).collect::<Result<Vec<_>, _>>();
-    match &*word(ruby, part(0))? {
+    match &*symbol(ruby, part(0))? {
         "all" => Ok(Filter::All(parts()?)),
         "any" => Ok(Filter::Any(parts()?)),
         "not" => Ok(Filter::Not(Box::new(read(ruby, part(1))?))),
-        "is" => Ok(Filter::Test(subject(ruby, part(1))?, check(ruby, &word(ruby, part(2))?, part(3))?)),
+        "is" => Ok(Filter::Test(subject(ruby, part(1))?, check(ruby, &symbol(ruby, part(2))?, part(3))?)),
         _ => Err(refuse(ruby, tree)),
     }
 }
@@ -28,7 +28,7 @@ pub fn read(ruby: &Ruby, tree: Value) -> Result<Filter, Error> {
 /// `[:field, step, …]`, `[:key]`, `[:header, name]` or `[:payload]`.
 fn subject(ruby: &Ruby, given: Value) -> Result<Subject, Error> {
     let row = array(ruby, given)?;
-    match &*word(ruby, value::element(row, 0))? {
+    match &*symbol(ruby, value::element(row, 0))? {
         "field" => {
             let steps = (1..value::length(row)).map(|index| step(ruby, value::element(row, index)));
             Ok(Subject::Field(steps.collect::<Result<_, _>>()?))
@@ -111,7 +111,7 @@ fn array(ruby: &Ruby, given: Value) -> Result<RArray, Error> {
     RArray::from_value(given).ok_or_else(|| refuse(ruby, given))
 }
 
-fn word(ruby: &Ruby, given: Value) -> Result<String, Error> {
+fn symbol(ruby: &Ruby, given: Value) -> Result<String, Error> {
     let name = Symbol::from_value(given).ok_or_else(|| refuse(ruby, given))?;
     Ok(name.name()?.into_owned())
 }

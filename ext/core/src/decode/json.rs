@@ -1,10 +1,10 @@
 //! The JSON parser: one pass, no recursion. Values of open containers wait on a stack. When a container closes, its
-//! children move to the tape, and one word takes their place on the stack.
+//! children move to the tape, and one entry takes their place on the stack.
 
+use super::entry;
 use super::number::{JsonNumber, any_number, number};
 use super::simd::{Input, Kernel, Simd};
 use super::string::string;
-use super::word;
 
 /// Deepest nesting that every Ruby accepts.
 pub(super) const MAX_DEPTH: usize = 100;
@@ -15,7 +15,7 @@ pub(super) const fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }
 
-/// The most words that can wait on the stack while a document of `length` bytes is parsed. A value has at least one
+/// The most entries that can wait on the stack while a document of `length` bytes is parsed. A value has at least one
 /// byte, and one byte separates it from the next.
 pub(super) const fn stack_size(length: usize) -> usize {
     length / 2 + 2
@@ -29,14 +29,14 @@ pub(super) struct JsonParser<'a, const DEPTH: usize> {
     pub(super) length: usize,
     /// The start of `source` in the chunk.
     pub(super) base: usize,
-    /// `stack_size` words or more, contents do not matter.
+    /// `stack_size` entries or more, contents do not matter.
     pub(super) stack: &'a mut [u64],
     pub(super) tape: &'a mut Vec<u64>,
     pub(super) text: &'a mut Vec<u8>,
 }
 
 impl<const DEPTH: usize> Kernel for JsonParser<'_, DEPTH> {
-    /// The tree word of the document's value.
+    /// The tree entry of the document's value.
     type Output = Option<u64>;
 
     /// The padding may look like a continuation of a document that is cut off. A value that reaches into the padding
@@ -46,8 +46,8 @@ impl<const DEPTH: usize> Kernel for JsonParser<'_, DEPTH> {
         // Copies, so that the compiler knows that nothing else changes them.
         let mut walk: Walk<S, DEPTH> = Walk { simd, source: self.source, base: self.base, depth: 0, top: 0, wide: 0 };
         let at = walk.skip_blanks(0)?;
-        let (word, end) = match walk.value(self.tape, self.text, at)? {
-            (Value::Whole(word), at) => (word, at),
+        let (entry, end) = match walk.value(self.tape, self.text, at)? {
+            (Value::Whole(entry), at) => (entry, at),
             (opened, at) => walk.container(self, matches!(opened, Value::Object), at)?,
         };
         let bytes = self.source.bytes();
@@ -55,13 +55,13 @@ impl<const DEPTH: usize> Kernel for JsonParser<'_, DEPTH> {
         // Bytes above 0x7f only get this far inside strings, and quotes never cut a character: so the strings are
         // valid when the document is.
         let valid = walk.wide == 0 || simdutf8::basic::from_utf8(bytes.get(..self.length)?).is_ok();
-        (valid && rest.iter().all(|byte| is_blank(*byte))).then_some(word)
+        (valid && rest.iter().all(|byte| is_blank(*byte))).then_some(entry)
     }
 }
 
 /// The start of a place where a value must follow.
 enum Value {
-    /// A whole value: its word.
+    /// A whole value: its entry.
     Whole(u64),
     /// A container with something in it; its first key or element is next.
     Object,
@@ -75,14 +75,14 @@ struct Walk<'a, S, const DEPTH: usize> {
     base: usize,
     /// Open containers.
     depth: usize,
-    /// Words on the stack.
+    /// Entries on the stack.
     top: usize,
     /// Not 0 when a string has bytes above 0x7f.
     wide: u32,
 }
 
 impl<S: Simd, const DEPTH: usize> Walk<'_, S, DEPTH> {
-    /// The tree word of the container whose first key or element is at `at`, and the position behind it.
+    /// The tree entry of the container whose first key or element is at `at`, and the position behind it.
     #[inline(always)]
     #[allow(clippy::too_many_lines, reason = "the inner loop: in one function its state stays in registers")]
     fn container(
@@ -103,8 +103,8 @@ impl<S: Simd, const DEPTH: usize> Walk<'_, S, DEPTH> {
                     let (key, behind) = self.key(text, at)?;
                     self.push(stack, key)?;
                     let (value, behind) = self.value(tape, text, behind)?;
-                    let Value::Whole(word) = value else { break Some((value, behind)) };
-                    self.push(stack, word)?;
+                    let Value::Whole(entry) = value else { break Some((value, behind)) };
+                    self.push(stack, entry)?;
                     let behind = self.skip_blanks(behind)?;
                     at = behind + 1;
                     match self.source.byte(behind)? {
@@ -116,8 +116,8 @@ impl<S: Simd, const DEPTH: usize> Walk<'_, S, DEPTH> {
             } else {
                 loop {
                     let (value, behind) = self.value(tape, text, at)?;
-                    let Value::Whole(word) = value else { break Some((value, behind)) };
-                    self.push(stack, word)?;
+                    let Value::Whole(entry) = value else { break Some((value, behind)) };
+                    self.push(stack, entry)?;
                     let behind = self.skip_blanks(behind)?;
                     at = behind + 1;
                     match self.source.byte(behind)? {
@@ -142,16 +142,16 @@ impl<S: Simd, const DEPTH: usize> Walk<'_, S, DEPTH> {
                 let start = tape.len();
                 tape.extend_from_slice(children);
                 self.top = first;
-                let word = if in_object {
-                    word::sized(word::OBJECT, children.len() / 2, start)
+                let entry = if in_object {
+                    entry::sized(entry::OBJECT, children.len() / 2, start)
                 } else {
-                    word::sized(word::ARRAY, children.len(), start)
+                    entry::sized(entry::ARRAY, children.len(), start)
                 };
                 self.depth -= 1;
                 if self.depth == 0 {
-                    return Some((word, at));
+                    return Some((entry, at));
                 }
-                self.push(stack, word)?;
+                self.push(stack, entry)?;
                 let frame = *frames.get(self.depth)?;
                 first = frame >> 1;
                 in_object = frame & 1 == 1;
@@ -170,8 +170,8 @@ impl<S: Simd, const DEPTH: usize> Walk<'_, S, DEPTH> {
     }
 
     #[inline(always)]
-    fn push(&mut self, stack: &mut [u64], word: u64) -> Option<()> {
-        *stack.get_mut(self.top)? = word;
+    fn push(&mut self, stack: &mut [u64], entry: u64) -> Option<()> {
+        *stack.get_mut(self.top)? = entry;
         self.top += 1;
         Some(())
     }
@@ -179,7 +179,7 @@ impl<S: Simd, const DEPTH: usize> Walk<'_, S, DEPTH> {
     /// The value, or the start of a container, at `at`, and the position behind it.
     #[inline(always)]
     fn value(&mut self, tape: &mut Vec<u64>, text: &mut Vec<u8>, at: usize) -> Option<(Value, usize)> {
-        let (word, end) = match self.source.byte(at)? {
+        let (entry, end) = match self.source.byte(at)? {
             b'"' => self.string(text, at)?,
             open @ (b'{' | b'[') => {
                 if self.depth == DEPTH {
@@ -190,47 +190,47 @@ impl<S: Simd, const DEPTH: usize> Walk<'_, S, DEPTH> {
                 if self.source.byte(at)? != open + 2 {
                     return Some((if object { Value::Object } else { Value::Array }, at));
                 }
-                (word::plain(if object { word::OBJECT } else { word::ARRAY }), at + 1)
+                (entry::plain(if object { entry::OBJECT } else { entry::ARRAY }), at + 1)
             }
-            b't' => (word::plain(word::TRUE), self.literal(at, b"true")?),
-            b'f' => (word::plain(word::FALSE), self.literal(at + 1, b"alse")?),
-            b'n' => (word::plain(word::NULL), self.literal(at, b"null")?),
+            b't' => (entry::plain(entry::TRUE), self.literal(at, b"true")?),
+            b'f' => (entry::plain(entry::FALSE), self.literal(at + 1, b"alse")?),
+            b'n' => (entry::plain(entry::NULL), self.literal(at, b"null")?),
             _ => {
                 // A document that nests deeper than Ruby allows is refused.
                 let any = || if DEPTH > MAX_DEPTH { any_number(self.source, at) } else { None };
                 let (number, end) = number(self.source, at).or_else(any)?;
                 let (tag, bits) = match number {
-                    JsonNumber::Int(value) => match word::small_int(value) {
-                        Some(word) => return Some((Value::Whole(word), end)),
-                        None => (word::WIDE, value as u64),
+                    JsonNumber::Int(value) => match entry::small_int(value) {
+                        Some(entry) => return Some((Value::Whole(entry), end)),
+                        None => (entry::WIDE, value as u64),
                     },
-                    JsonNumber::Float(value) => (word::FLOAT, value.to_bits()),
+                    JsonNumber::Float(value) => (entry::FLOAT, value.to_bits()),
                 };
                 tape.push(bits);
-                (word::sized(tag, 0, tape.len() - 1), end)
+                (entry::sized(tag, 0, tape.len() - 1), end)
             }
         };
-        Some((Value::Whole(word), end))
+        Some((Value::Whole(entry), end))
     }
 
-    /// The tree word of the string whose quote is at `at`, and the position behind it.
+    /// The tree entry of the string whose quote is at `at`, and the position behind it.
     #[inline(always)]
     fn string(&mut self, text: &mut Vec<u8>, at: usize) -> Option<(u64, usize)> {
         string(self.simd, text, self.source, at + 1, self.base, &mut self.wide)
     }
 
-    /// The tree word of the key at `at`, and the position of its value.
+    /// The tree entry of the key at `at`, and the position of its value.
     #[inline(always)]
     fn key(&mut self, text: &mut Vec<u8>, at: usize) -> Option<(u64, usize)> {
         if self.source.byte(at)? != b'"' {
             return None;
         }
-        let (word, end) = self.string(text, at)?;
+        let (entry, end) = self.string(text, at)?;
         let at = self.skip_blanks(end)?;
         if self.source.byte(at)? != b':' {
             return None;
         }
-        Some((word, self.skip_blanks(at + 1)?))
+        Some((entry, self.skip_blanks(at + 1)?))
     }
 
     /// The position of the next byte that is not white space.

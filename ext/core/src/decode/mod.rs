@@ -8,6 +8,7 @@
 //! or Ruby's exact error. So a wrong answer is a bug here, an unneeded `Reject` is only slower.
 
 pub mod avro;
+mod entry;
 mod json;
 mod json_value;
 mod msgpack;
@@ -20,7 +21,6 @@ mod string;
 #[cfg(test)]
 mod tests;
 mod tree;
-mod word;
 mod writer;
 
 pub use node::{Fields, Items, Kind, Node, Text, Unit};

@@ -1,7 +1,7 @@
 //! Walks a parsed tree. Nothing here allocates, recurses or panics, even if tree and bytes do not belong together.
 
+use super::entry;
 use super::tree::{Root, Tree};
-use super::word;
 
 /// One value of a tree; cheap to copy.
 #[derive(Clone, Copy)]
@@ -9,7 +9,7 @@ pub struct Node<'a> {
     pub(super) tree: &'a Tree,
     /// The chunk the tree was parsed from.
     pub(super) bytes: &'a [u8],
-    pub(super) word: u64,
+    pub(super) entry: u64,
 }
 
 impl Tree {
@@ -17,8 +17,8 @@ impl Tree {
     /// or empty, nothing worse.
     #[inline]
     pub fn node<'a>(&'a self, bytes: &'a [u8], root: Root) -> Node<'a> {
-        let word = self.tape.get(root.0 as usize).copied().unwrap_or(0);
-        Node { tree: self, bytes, word }
+        let entry = self.tape.get(root.0 as usize).copied().unwrap_or(0);
+        Node { tree: self, bytes, entry }
     }
 }
 
@@ -78,15 +78,15 @@ impl<'a> Node<'a> {
     /// The value, or the way into it.
     #[inline(always)]
     pub fn kind(self) -> Kind<'a> {
-        match word::tag(self.word) {
-            word::FALSE => Kind::False,
-            word::TRUE => Kind::True,
-            word::INT => Kind::Int(word::int(self.word)),
-            word::WIDE => self.wide(),
-            word::FLOAT => Kind::Float(f64::from_bits(self.stored(0))),
-            word::ARRAY => Kind::Array(Items { node: self, words: self.children().iter() }),
-            word::OBJECT => Kind::Object(Fields { node: self, words: self.children().iter() }),
-            word::NULL => Kind::Null,
+        match entry::tag(self.entry) {
+            entry::FALSE => Kind::False,
+            entry::TRUE => Kind::True,
+            entry::INT => Kind::Int(entry::int(self.entry)),
+            entry::WIDE => self.wide(),
+            entry::FLOAT => Kind::Float(f64::from_bits(self.stored(0))),
+            entry::ARRAY => Kind::Array(Items { node: self, entries: self.children().iter() }),
+            entry::OBJECT => Kind::Object(Fields { node: self, entries: self.children().iter() }),
+            entry::NULL => Kind::Null,
             _ => self.text().map_or_else(|| Kind::Bytes(self.span()), Kind::Str),
         }
     }
@@ -94,11 +94,11 @@ impl<'a> Node<'a> {
     /// The characters, if this is a string.
     #[inline]
     pub fn text(self) -> Option<Text<'a>> {
-        let tag = word::tag(self.word);
-        let text = |valid| Text { bytes: self.span(), ascii: tag & word::WIDE_TEXT == 0, valid };
-        match tag & !word::OWNED {
-            tag if tag & !word::WIDE_TEXT == word::STRING => Some(text(true)),
-            word::BROKEN => Some(text(false)),
+        let tag = entry::tag(self.entry);
+        let text = |valid| Text { bytes: self.span(), ascii: tag & entry::WIDE_TEXT == 0, valid };
+        match tag & !entry::OWNED {
+            tag if tag & !entry::WIDE_TEXT == entry::STRING => Some(text(true)),
+            entry::BROKEN => Some(text(false)),
             _ => None,
         }
     }
@@ -107,12 +107,12 @@ impl<'a> Node<'a> {
     /// a name if they are ASCII. Of duplicate keys the last one counts. Finds nothing if `is_foreign`.
     #[inline]
     pub fn get(self, key: &[u8]) -> Option<Node<'a>> {
-        if word::tag(self.word) != word::OBJECT {
+        if entry::tag(self.entry) != entry::OBJECT {
             return None;
         }
         for pair in self.children().rchunks_exact(2) {
             let name = self.with(pair[0]);
-            if word::length(name.word) == key.len() && name.is_named(key) {
+            if entry::length(name.entry) == key.len() && name.is_named(key) {
                 return Some(self.with(pair[1]));
             }
         }
@@ -122,48 +122,48 @@ impl<'a> Node<'a> {
     /// The element at `index` if this is an array that has it; negative counts from the end, as Ruby's `Array#[]`.
     #[inline]
     pub fn at(self, index: i64) -> Option<Node<'a>> {
-        if word::tag(self.word) != word::ARRAY {
+        if entry::tag(self.entry) != entry::ARRAY {
             return None;
         }
         let children = self.children();
         let index = if index < 0 { index.checked_add(children.len() as i64)? } else { index };
-        children.get(usize::try_from(index).ok()?).map(|&word| self.with(word))
+        children.get(usize::try_from(index).ok()?).map(|&entry| self.with(entry))
     }
 
     /// Number of elements (array) or of pairs (object, duplicates included), else 0 (also if foreign). O(1).
     #[inline]
     pub fn size(self) -> usize {
-        match word::tag(self.word) {
-            word::ARRAY | word::OBJECT => word::length(self.word),
+        match entry::tag(self.entry) {
+            entry::ARRAY | entry::OBJECT => entry::length(self.entry),
             _ => 0,
         }
     }
 
     #[inline]
-    fn with(self, word: u64) -> Node<'a> {
-        Node { word, ..self }
+    fn with(self, entry: u64) -> Node<'a> {
+        Node { entry, ..self }
     }
 
     #[inline]
     fn is_named(self, key: &[u8]) -> bool {
-        let tag = word::tag(self.word);
-        tag >= word::STRING && self.span() == key && (tag & !word::OWNED != word::BYTES || key.is_ascii())
+        let tag = entry::tag(self.entry);
+        tag >= entry::STRING && self.span() == key && (tag & !entry::OWNED != entry::BYTES || key.is_ascii())
     }
 
-    /// Only for WIDE words.
+    /// Only for WIDE entries.
     fn wide(self) -> Kind<'a> {
-        match word::length(self.word) {
-            word::SIGNED => Kind::Int(self.stored(0) as i64),
-            word::UNSIGNED => Kind::Unsigned(self.stored(0)),
-            word::EXTENSION => Kind::Extension(self.stored(0) as i8, self.with(self.stored(1)).span()),
-            word::DECIMAL => Kind::Decimal(self.with(self.stored(1)).span(), self.stored(0) as i32),
-            word::DATE => Kind::Date(self.stored(0) as i32),
-            word::MILLIS => Kind::Time(self.stored(0) as i64, Unit::Millis),
-            word::MICROS => Kind::Time(self.stored(0) as i64, Unit::Micros),
-            word::NANOS => Kind::Time(self.stored(0) as i64, Unit::Nanos),
+        match entry::length(self.entry) {
+            entry::SIGNED => Kind::Int(self.stored(0) as i64),
+            entry::UNSIGNED => Kind::Unsigned(self.stored(0)),
+            entry::EXTENSION => Kind::Extension(self.stored(0) as i8, self.with(self.stored(1)).span()),
+            entry::DECIMAL => Kind::Decimal(self.with(self.stored(1)).span(), self.stored(0) as i32),
+            entry::DATE => Kind::Date(self.stored(0) as i32),
+            entry::MILLIS => Kind::Time(self.stored(0) as i64, Unit::Millis),
+            entry::MICROS => Kind::Time(self.stored(0) as i64, Unit::Micros),
+            entry::NANOS => Kind::Time(self.stored(0) as i64, Unit::Nanos),
             _ => {
                 let object = self.with(self.stored(0));
-                Kind::Object(Fields { node: object, words: object.children().iter() })
+                Kind::Object(Fields { node: object, entries: object.children().iter() })
             }
         }
     }
@@ -171,30 +171,30 @@ impl<'a> Node<'a> {
     /// An extension's value, or an object that has one as a key: only the application knows what is inside.
     #[inline]
     pub fn is_foreign(self) -> bool {
-        word::is_foreign(self.word)
+        entry::is_foreign(self.entry)
     }
 
-    /// Word number `index` of what did not fit this one.
+    /// Entry number `index` of what did not fit this one.
     #[inline]
     fn stored(self, index: usize) -> u64 {
-        self.tree.tape.get(word::offset(self.word) + index).copied().unwrap_or(0)
+        self.tree.tape.get(entry::offset(self.entry) + index).copied().unwrap_or(0)
     }
 
-    /// Words of the elements or of the keys and values, in document order.
+    /// Entries of the elements or of the keys and values, in document order.
     #[inline]
     fn children(self) -> &'a [u64] {
-        let first = word::offset(self.word);
-        let width = if word::tag(self.word) == word::OBJECT { 2 } else { 1 };
-        let end = first.saturating_add(word::length(self.word) * width);
+        let first = entry::offset(self.entry);
+        let width = if entry::tag(self.entry) == entry::OBJECT { 2 } else { 1 };
+        let end = first.saturating_add(entry::length(self.entry) * width);
         self.tree.tape.get(first..end).unwrap_or_default()
     }
 
-    /// Only for words of STRING and above.
+    /// Only for entries of STRING and above.
     #[inline]
     fn span(self) -> &'a [u8] {
-        let source: &'a [u8] = if word::tag(self.word) & word::OWNED == 0 { self.bytes } else { &self.tree.text };
-        let first = word::offset(self.word);
-        let end = first.saturating_add(word::length(self.word));
+        let source: &'a [u8] = if entry::tag(self.entry) & entry::OWNED == 0 { self.bytes } else { &self.tree.text };
+        let first = entry::offset(self.entry);
+        let end = first.saturating_add(entry::length(self.entry));
         source.get(first..end).unwrap_or_default()
     }
 }
@@ -203,7 +203,7 @@ impl<'a> Node<'a> {
 #[derive(Clone)]
 pub struct Items<'a> {
     node: Node<'a>,
-    words: std::slice::Iter<'a, u64>,
+    entries: std::slice::Iter<'a, u64>,
 }
 
 impl<'a> Iterator for Items<'a> {
@@ -211,12 +211,12 @@ impl<'a> Iterator for Items<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Node<'a>> {
-        self.words.next().map(|&word| self.node.with(word))
+        self.entries.next().map(|&entry| self.node.with(entry))
     }
 
     #[inline]
     fn size_hint(&self) -> (usize, Option<usize>) {
-        self.words.size_hint()
+        self.entries.size_hint()
     }
 }
 
@@ -228,7 +228,7 @@ impl ExactSizeIterator for Items<'_> {}
 pub struct Fields<'a> {
     node: Node<'a>,
     /// Keys and values in turn.
-    words: std::slice::Iter<'a, u64>,
+    entries: std::slice::Iter<'a, u64>,
 }
 
 impl<'a> Iterator for Fields<'a> {
@@ -236,13 +236,13 @@ impl<'a> Iterator for Fields<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<(Node<'a>, Node<'a>)> {
-        let (key, value) = (self.words.next()?, self.words.next()?);
+        let (key, value) = (self.entries.next()?, self.entries.next()?);
         Some((self.node.with(*key), self.node.with(*value)))
     }
 
     #[inline]
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.words.len() / 2, Some(self.words.len() / 2))
+        (self.entries.len() / 2, Some(self.entries.len() / 2))
     }
 }
 

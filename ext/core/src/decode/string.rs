@@ -1,9 +1,9 @@
 //! JSON strings: found by vectors, copied only when they have escapes.
 
+use super::entry;
 use super::simd::{self, Found, Input, Simd};
-use super::word;
 
-/// The string whose first byte (after the quote) is at `start`: its word and the position after its closing quote.
+/// The string whose first byte (after the quote) is at `start`: its entry and the position after its closing quote.
 /// UTF-8 is not checked here: `wide` becomes other than 0 if it must be. `base` is added to offsets into `source`.
 #[inline(always)]
 pub(super) fn string<S: Simd>(
@@ -26,8 +26,8 @@ pub(super) fn string<S: Simd>(
         // Checks the bytes before it again: the rare way.
         return escaped(text, source, start, end, wide);
     }
-    let tag = word::STRING | if high == 0 { 0 } else { word::WIDE_TEXT };
-    Some((word::sized(tag, end.wrapping_sub(start), start.wrapping_add(base)), end.wrapping_add(1)))
+    let tag = entry::STRING | if high == 0 { 0 } else { entry::WIDE_TEXT };
+    Some((entry::sized(tag, end.wrapping_sub(start), start.wrapping_add(base)), end.wrapping_add(1)))
 }
 
 /// The position at which the plain text from `at` on stops, and whether by a quote.
@@ -65,8 +65,8 @@ fn escaped(text: &mut Vec<u8>, source: Input, start: usize, mut at: usize, wide:
         match source.byte(at)? {
             b'"' => {
                 let ascii = text.get(first..)?.is_ascii();
-                let tag = word::STRING | word::OWNED | if ascii { 0 } else { word::WIDE_TEXT };
-                return Some((word::sized(tag, text.len() - first, first), at + 1));
+                let tag = entry::STRING | entry::OWNED | if ascii { 0 } else { entry::WIDE_TEXT };
+                return Some((entry::sized(tag, text.len() - first, first), at + 1));
             }
             b'\\' => at = unescape(text, source, at + 1)?,
             _ => return None,

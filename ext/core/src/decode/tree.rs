@@ -1,7 +1,7 @@
-//! The flat tree: every value is one word (see `word.rs`), the children of a container lie side by side.
+//! The flat tree: every value is one entry (see `entry.rs`), the children of a container lie side by side.
 
 use super::simd::{self, Input};
-use super::{PADDING, Reject, json, word};
+use super::{PADDING, Reject, entry, json};
 
 /// Chunk buffers above this many bytes are rejected.
 pub(super) const MAX_BYTES: usize = 1 << 31;
@@ -12,7 +12,7 @@ const MAX_KEPT: usize = 2 << 20;
 /// Parsed documents in a few reusable allocations. Any number of documents of one chunk go into one tree.
 #[derive(Default)]
 pub struct Tree {
-    /// Children of closed containers, numbers that do not fit a word, roots.
+    /// Children of closed containers, numbers that do not fit an entry, roots.
     pub(super) tape: Vec<u64>,
     /// Strings that had escapes, resolved.
     pub(super) text: Vec<u8>,
@@ -26,7 +26,7 @@ pub struct Tree {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Root(pub(super) u32);
 
-/// Where a tree ends: words and bytes of text.
+/// Where a tree ends: entries and bytes of text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TreeEnd(usize, usize);
 
@@ -108,11 +108,11 @@ impl Tree {
         root
     }
 
-    /// Offsets have 32 bits. A document of JSON adds at most one word and one byte of text per byte; what others add, their
-    /// writer bounds.
+    /// Offsets have 32 bits. A document of JSON adds at most one entry and one byte of text per byte; what others add,
+    /// their writer bounds.
     pub(super) fn has_room(&self, length: usize) -> bool {
         let most = self.tape.len().max(self.text.len());
-        length <= word::MAX_LENGTH && most <= u32::MAX as usize - 2 * word::MAX_LENGTH
+        length <= entry::MAX_LENGTH && most <= u32::MAX as usize - 2 * entry::MAX_LENGTH
     }
 
     pub(super) fn give_back(&mut self) {

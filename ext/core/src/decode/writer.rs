@@ -2,16 +2,16 @@
 //! does the same by hand.
 
 use super::Refusal;
+use super::entry;
 use super::tree::{MAX_BYTES, Root, Tree};
-use super::word;
 use std::ops::Range;
 
-/// The most words of a document: this many for each byte, plus a constant. Defaults and items without bytes turn a few
-/// bytes into many words.
-const WORDS_PER_BYTE: usize = 16;
-const SPARE_WORDS: usize = 1 << 20;
+/// The most entries of a document: this many for each byte, plus a constant. Defaults and items without bytes turn a
+/// few bytes into many entries.
+const ENTRIES_PER_BYTE: usize = 16;
+const SPARE_ENTRIES: usize = 1 << 20;
 /// And no more than fits into the length of a container.
-const MOST_WORDS: usize = word::MAX_LENGTH;
+const MOST_ENTRIES: usize = entry::MAX_LENGTH;
 
 const TOO_MANY: Refusal = Refusal::malformed("it has too many values: more than 16 per byte and more than 1048576");
 
@@ -19,9 +19,9 @@ pub(super) struct Writer<'a> {
     tree: &'a mut Tree,
     /// The chunk.
     bytes: &'a [u8],
-    /// Words on the tree's stack: values of containers that are still open, or the document's.
+    /// Entries on the tree's stack: values of containers that are still open, or the document's.
     top: usize,
-    /// Where its words, and its text, end at last.
+    /// Where its entries, and its text, end at last.
     most: usize,
     most_text: usize,
 }
@@ -39,12 +39,12 @@ impl Tree {
         }
         let before = self.end();
         let mut writer = Writer::new(self, bytes, range.len());
-        let word = read(&mut writer, range).and_then(|()| writer.root());
+        let entry = read(&mut writer, range).and_then(|()| writer.root());
         self.give_back();
         let index = u32::try_from(self.tape.len()).map_err(|_| Refusal::malformed("it is too large"));
-        match word.and_then(|word| Ok((word, index?))) {
-            Ok((word, index)) => {
-                self.tape.push(word);
+        match entry.and_then(|entry| Ok((entry, index?))) {
+            Ok((entry, index)) => {
+                self.tape.push(entry);
                 Ok(Root(index))
             }
             Err(refusal) => {
@@ -58,26 +58,26 @@ impl Tree {
 impl<'a> Writer<'a> {
     /// For a document of `length` bytes.
     pub(super) fn new(tree: &'a mut Tree, bytes: &'a [u8], length: usize) -> Self {
-        let most = tree.tape.len() + (length * WORDS_PER_BYTE + SPARE_WORDS).min(MOST_WORDS);
-        let most_text = tree.text.len() + 2 * word::MAX_LENGTH;
+        let most = tree.tape.len() + (length * ENTRIES_PER_BYTE + SPARE_ENTRIES).min(MOST_ENTRIES);
+        let most_text = tree.text.len() + 2 * entry::MAX_LENGTH;
         Self { tree, bytes, top: 0, most, most_text }
     }
 
     #[inline]
     pub(super) fn null(&mut self) -> Result<(), Refusal> {
-        self.push(word::plain(word::NULL))
+        self.push(entry::plain(entry::NULL))
     }
 
     #[inline]
     pub(super) fn bool(&mut self, value: bool) -> Result<(), Refusal> {
-        self.push(word::plain(if value { word::TRUE } else { word::FALSE }))
+        self.push(entry::plain(if value { entry::TRUE } else { entry::FALSE }))
     }
 
     #[inline]
     pub(super) fn int(&mut self, value: i64) -> Result<(), Refusal> {
-        match word::small_int(value) {
-            Some(word) => self.push(word),
-            None => self.stored(word::WIDE, word::SIGNED, &[value as u64]),
+        match entry::small_int(value) {
+            Some(entry) => self.push(entry),
+            None => self.stored(entry::WIDE, entry::SIGNED, &[value as u64]),
         }
     }
 
@@ -85,13 +85,13 @@ impl<'a> Writer<'a> {
     pub(super) fn unsigned(&mut self, value: u64) -> Result<(), Refusal> {
         match i64::try_from(value) {
             Ok(value) => self.int(value),
-            Err(_) => self.stored(word::WIDE, word::UNSIGNED, &[value]),
+            Err(_) => self.stored(entry::WIDE, entry::UNSIGNED, &[value]),
         }
     }
 
     #[inline]
     pub(super) fn float(&mut self, value: f64) -> Result<(), Refusal> {
-        self.stored(word::FLOAT, 0, &[value.to_bits()])
+        self.stored(entry::FLOAT, 0, &[value.to_bits()])
     }
 
     /// Characters: those of the chunk in `range`, UTF-8 or not.
@@ -99,26 +99,26 @@ impl<'a> Writer<'a> {
     pub(super) fn text(&mut self, range: Range<usize>) -> Result<(), Refusal> {
         let text = self.bytes.get(range.clone()).unwrap_or_default();
         let tag = if text.is_ascii() {
-            word::STRING
+            entry::STRING
         } else if simdutf8::basic::from_utf8(text).is_ok() {
-            word::STRING | word::WIDE_TEXT
+            entry::STRING | entry::WIDE_TEXT
         } else {
-            word::BROKEN
+            entry::BROKEN
         };
-        self.push(word::sized(tag, text.len(), range.start))
+        self.push(entry::sized(tag, text.len(), range.start))
     }
 
     /// The bytes of the chunk in `range`.
     #[inline]
     pub(super) fn bytes(&mut self, range: Range<usize>) -> Result<(), Refusal> {
-        self.push(word::sized(word::BYTES, range.len(), range.start))
+        self.push(entry::sized(entry::BYTES, range.len(), range.start))
     }
 
     /// A value of an application's own type: the bytes of the chunk in `range`.
     #[inline]
     pub(super) fn extension(&mut self, kind: i8, range: Range<usize>) -> Result<(), Refusal> {
-        let data = word::sized(word::BYTES, range.len(), range.start);
-        self.stored(word::WIDE, word::EXTENSION, &[kind as u64, data])
+        let data = entry::sized(entry::BYTES, range.len(), range.start);
+        self.stored(entry::WIDE, entry::EXTENSION, &[kind as u64, data])
     }
 
     /// Where a container begins; what is written now is inside of it, until `array` or `object`.
@@ -131,22 +131,22 @@ impl<'a> Writer<'a> {
     #[inline]
     pub(super) fn array(&mut self, first: usize) -> Result<(), Refusal> {
         let (start, count) = self.close(first)?;
-        self.push(word::sized(word::ARRAY, count, start))
+        self.push(entry::sized(entry::ARRAY, count, start))
     }
 
     /// An object of all that was written since `open`: keys (of any kind) and values in turn.
     #[inline]
     pub(super) fn object(&mut self, first: usize) -> Result<(), Refusal> {
         let (start, count) = self.close(first)?;
-        let object = word::sized(word::OBJECT, count / 2, start);
+        let object = entry::sized(entry::OBJECT, count / 2, start);
         let mut keys = self.tree.tape.get(start..).unwrap_or_default().iter().step_by(2);
-        if keys.any(|key| word::is_foreign(*key)) {
-            return self.stored(word::WIDE, word::FOREIGN_KEYS, &[object]);
+        if keys.any(|key| entry::is_foreign(*key)) {
+            return self.stored(entry::WIDE, entry::FOREIGN_KEYS, &[object]);
         }
         self.push(object)
     }
 
-    /// The tree word of the document: the one value that is left.
+    /// The tree entry of the document: the one value that is left.
     pub(super) fn root(self) -> Result<u64, Refusal> {
         let root = self.tree.stack.first().filter(|_| self.top == 1);
         root.copied().ok_or(Refusal::malformed("it is not one value"))
@@ -166,7 +166,7 @@ impl<'a> Writer<'a> {
         Ok((start, children.len()))
     }
 
-    /// Adds to the tree's text, for OWNED words; says where it begins there.
+    /// Adds to the tree's text, for OWNED entries; says where it begins there.
     pub(super) fn append(&mut self, text: &[u8]) -> Result<usize, Refusal> {
         let start = self.tree.text.len();
         if start + text.len() > self.most_text {
@@ -176,30 +176,30 @@ impl<'a> Writer<'a> {
         Ok(start)
     }
 
-    /// A value that is this word.
+    /// A value that is this entry.
     #[inline]
-    pub(super) fn word(&mut self, word: u64) -> Result<(), Refusal> {
-        self.push(word)
+    pub(super) fn entry(&mut self, entry: u64) -> Result<(), Refusal> {
+        self.push(entry)
     }
 
-    /// A value that does not fit its word.
+    /// A value that does not fit its entry.
     #[inline]
-    pub(super) fn stored(&mut self, tag: u64, kind: usize, words: &[u64]) -> Result<(), Refusal> {
+    pub(super) fn stored(&mut self, tag: u64, kind: usize, entries: &[u64]) -> Result<(), Refusal> {
         let start = self.tree.tape.len();
-        if start + words.len() > self.most {
+        if start + entries.len() > self.most {
             return Err(TOO_MANY);
         }
-        self.tree.tape.extend_from_slice(words);
-        self.push(word::sized(tag, kind, start))
+        self.tree.tape.extend_from_slice(entries);
+        self.push(entry::sized(tag, kind, start))
     }
 
     #[inline]
-    fn push(&mut self, word: u64) -> Result<(), Refusal> {
+    fn push(&mut self, entry: u64) -> Result<(), Refusal> {
         if self.top == self.tree.stack.len() {
             self.grow()?;
         }
         if let Some(slot) = self.tree.stack.get_mut(self.top) {
-            *slot = word;
+            *slot = entry;
             self.top += 1;
         }
         Ok(())

@@ -152,9 +152,9 @@ impl Client {
         let nul = |_| (codes::INVALID_ARG, "contains a NUL byte".to_string());
         let token = CString::new(token).map_err(nul)?;
         let principal = CString::new(principal).map_err(nul)?;
-        let words = extensions.iter().flat_map(|(key, value)| [key.as_str(), value.as_str()]);
-        let words = words.map(CString::new).collect::<Result<Vec<_>, _>>().map_err(nul)?;
-        let mut pointers: Vec<_> = words.iter().map(|word| word.as_ptr()).collect();
+        let texts = extensions.iter().flat_map(|(key, value)| [key.as_str(), value.as_str()]);
+        let texts = texts.map(CString::new).collect::<Result<Vec<_>, _>>().map_err(nul)?;
+        let mut pointers: Vec<_> = texts.iter().map(|text| text.as_ptr()).collect();
         let mut reason = [0 as c_char; 512];
         // SAFETY: a live client; strings and pointers to them that outlive the call, which copies; a buffer with its length.
         let code = unsafe {

@@ -7,8 +7,8 @@ use super::logical::Logical;
 use super::matching;
 use super::schema::Schema;
 use super::types::{EnumType, Field, Id, RecordType, Type};
+use crate::decode::entry;
 use crate::decode::node::Unit;
-use crate::decode::word;
 use std::collections::HashMap;
 
 /// A place among the steps.
@@ -18,7 +18,7 @@ pub struct Plan {
     pub(super) steps: Vec<ReadStep>,
     pub(super) root: StepId,
     /// What documents do not contain: names of fields, symbols, defaults. Copied into the tree before a document, whose
-    /// words refer to it.
+    /// entries refer to it.
     pub(super) blob: Vec<u8>,
 }
 
@@ -38,7 +38,7 @@ pub(super) enum ReadStep {
     Fixed(usize, Bytes),
     /// All that is left.
     Rest(Bytes),
-    /// The tree words of the symbols (see [`shifted`]). `Err`: the reader has no such symbol.
+    /// The tree entries of the symbols (see [`shifted`]). `Err`: the reader has no such symbol.
     Enum(Vec<Result<u64, Box<str>>>),
     Array(StepId),
     Map(StepId),
@@ -117,16 +117,16 @@ impl Plan {
     }
 }
 
-/// The tree word of a text in the blob, as if the blob were all of the tree's text.
-fn blob_word(text: &str, offset: usize) -> u64 {
-    let wide = if text.is_ascii() { 0 } else { word::WIDE_TEXT };
-    word::sized(word::STRING | word::OWNED | wide, text.len(), offset)
+/// The tree entry of a text in the blob, as if the blob were all of the tree's text.
+fn blob_entry(text: &str, offset: usize) -> u64 {
+    let wide = if text.is_ascii() { 0 } else { entry::WIDE_TEXT };
+    entry::sized(entry::STRING | entry::OWNED | wide, text.len(), offset)
 }
 
-/// The tree word of a text in the blob whose first byte is at `base` of the tree's text.
+/// The tree entry of a text in the blob whose first byte is at `base` of the tree's text.
 #[inline(always)]
-pub(super) fn shifted(word: u64, base: usize) -> u64 {
-    word + base as u64
+pub(super) fn shifted(entry: u64, base: usize) -> u64 {
+    entry + base as u64
 }
 
 struct Planner<'a> {
@@ -155,13 +155,13 @@ const MOST_COMPARED: usize = 1 << 24;
 
 impl Planner<'_> {
     fn text(&mut self, text: &str) -> u64 {
-        if let Some(word) = self.texts.get(text) {
-            return *word;
+        if let Some(entry) = self.texts.get(text) {
+            return *entry;
         }
-        let word = blob_word(text, self.blob.len());
+        let entry = blob_entry(text, self.blob.len());
         self.blob.extend_from_slice(text.as_bytes());
-        self.texts.insert(text.to_owned(), word);
-        word
+        self.texts.insert(text.to_owned(), entry);
+        entry
     }
 
     fn read(&mut self, wrote: Id, wanted: Id) -> StepId {

@@ -5,8 +5,8 @@ use super::MAX_DEPTH;
 use super::decimal::{MOST_BYTES, MOST_DIGITS};
 use super::plan::{Bytes, DURATION, FieldPlan, IntegerForm, Plan, ReadStep, StepId, shifted};
 use crate::decode::Refusal;
+use crate::decode::entry;
 use crate::decode::node::Unit;
-use crate::decode::word;
 use crate::decode::writer::Writer;
 use std::ops::Range;
 
@@ -60,8 +60,8 @@ impl AvroReader<'_> {
                     IntegerForm::Plain => to.int(value),
                     IntegerForm::Float => to.float((value as f32).into()),
                     IntegerForm::Double => to.float(value as f64),
-                    IntegerForm::Date => to.stored(word::WIDE, word::DATE, &[value as u64]),
-                    IntegerForm::Time(unit) => to.stored(word::WIDE, kind(*unit), &[value as u64]),
+                    IntegerForm::Date => to.stored(entry::WIDE, entry::DATE, &[value as u64]),
+                    IntegerForm::Time(unit) => to.stored(entry::WIDE, kind(*unit), &[value as u64]),
                 }
             }
             ReadStep::Float => to.float(f32::from_le_bytes(self.take()?).into()),
@@ -79,7 +79,7 @@ impl AvroReader<'_> {
                 self.bytes(to, *bytes, range)
             }
             ReadStep::Enum(symbols) => match symbols.get(self.index()?) {
-                Some(Ok(word)) => to.word(shifted(*word, self.blob)),
+                Some(Ok(entry)) => to.entry(shifted(*entry, self.blob)),
                 Some(Err(why)) => malformed(why.clone()),
                 None => Err(Refusal::malformed("an enum has no such symbol")),
             },
@@ -113,12 +113,12 @@ impl AvroReader<'_> {
     fn field(&mut self, to: &mut Writer, field: &FieldPlan) -> Result<(), Refusal> {
         match field {
             FieldPlan::Read { key, step } => {
-                to.word(shifted(*key, self.blob))?;
+                to.entry(shifted(*key, self.blob))?;
                 self.value(to, *step)
             }
             FieldPlan::Skip(step) => self.pass(*step),
             FieldPlan::Default { key, step, start, end } => {
-                to.word(shifted(*key, self.blob))?;
+                to.entry(shifted(*key, self.blob))?;
                 let bytes = &self.plan.blob;
                 let (plan, blob, depth, empty) = (self.plan, self.blob, self.depth, self.empty);
                 let owned = Some(blob);
@@ -209,8 +209,8 @@ impl AvroReader<'_> {
     fn bytes(&mut self, to: &mut Writer, made: Bytes, range: Range<usize>) -> Result<(), Refusal> {
         match made {
             Bytes::Plain => {
-                let word = self.spanned(word::BYTES, &range);
-                to.word(word)
+                let entry = self.spanned(entry::BYTES, &range);
+                to.entry(entry)
             }
             Bytes::Text => self.text(to, range),
             Bytes::Decimal { precision, scale } => {
@@ -239,13 +239,13 @@ impl AvroReader<'_> {
             Bytes::Uuid => {
                 let text = uuid(&self.bytes[range]);
                 let start = to.append(text.as_bytes())?;
-                to.word(word::sized(word::STRING | word::OWNED, text.len(), start))
+                to.entry(entry::sized(entry::STRING | entry::OWNED, text.len(), start))
             }
             Bytes::Duration => {
                 let first = to.open();
                 let mut key = 0;
                 for (name, number) in DURATION.iter().zip(self.bytes[range].chunks_exact(4)) {
-                    to.word(word::sized(word::STRING | word::OWNED, name.len(), self.blob + key))?;
+                    to.entry(entry::sized(entry::STRING | entry::OWNED, name.len(), self.blob + key))?;
                     key += name.len();
                     to.int(number.iter().rev().fold(0, |value, byte| value << 8 | i64::from(*byte)))?;
                 }
@@ -255,8 +255,8 @@ impl AvroReader<'_> {
     }
 
     fn decimal(&mut self, to: &mut Writer, range: Range<usize>, scale: i32) -> Result<(), Refusal> {
-        let unscaled = self.spanned(word::BYTES, &range);
-        to.stored(word::WIDE, word::DECIMAL, &[i64::from(scale) as u64, unscaled])
+        let unscaled = self.spanned(entry::BYTES, &range);
+        to.stored(entry::WIDE, entry::DECIMAL, &[i64::from(scale) as u64, unscaled])
     }
 
     #[inline]
@@ -264,17 +264,17 @@ impl AvroReader<'_> {
         match self.owned {
             None => to.text(range),
             Some(_) => {
-                let wide = if self.bytes[range.clone()].is_ascii() { 0 } else { word::WIDE_TEXT };
-                to.word(self.spanned(word::STRING | wide, &range))
+                let wide = if self.bytes[range.clone()].is_ascii() { 0 } else { entry::WIDE_TEXT };
+                to.entry(self.spanned(entry::STRING | wide, &range))
             }
         }
     }
 
-    /// The word for these of the bytes.
+    /// The entry for these of the bytes.
     fn spanned(&self, tag: u64, range: &Range<usize>) -> u64 {
         match self.owned {
-            None => word::sized(tag, range.len(), range.start),
-            Some(base) => word::sized(tag | word::OWNED, range.len(), base + range.start),
+            None => entry::sized(tag, range.len(), range.start),
+            Some(base) => entry::sized(tag | entry::OWNED, range.len(), base + range.start),
         }
     }
 
@@ -356,11 +356,11 @@ pub(super) fn uuid(bytes: &[u8]) -> String {
     text
 }
 
-/// A time's kind of WIDE word.
+/// A time's kind of WIDE entry.
 fn kind(unit: Unit) -> usize {
     match unit {
-        Unit::Millis => word::MILLIS,
-        Unit::Micros => word::MICROS,
-        Unit::Nanos => word::NANOS,
+        Unit::Millis => entry::MILLIS,
+        Unit::Micros => entry::MICROS,
+        Unit::Nanos => entry::NANOS,
     }
 }

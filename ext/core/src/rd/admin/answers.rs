@@ -17,7 +17,7 @@ fn rows<E, T>(owner: *const E, list: Listing<E, T>, row: impl Fn(*const T) -> An
     Answer::List(all.into_iter().map(row).collect())
 }
 
-fn words(string: *const c_char) -> Answer {
+fn text_or_none(string: *const c_char) -> Answer {
     if string.is_null() { Answer::None } else { Answer::Text(text(string)) }
 }
 
@@ -38,7 +38,7 @@ fn topic_result(topic: *const sys::rd_kafka_topic_result_t) -> Answer {
     // SAFETY: a live row.
     unsafe {
         let error = failure(ffi::rd_kafka_topic_result_error(topic), sys::rd_kafka_topic_result_error_string(topic));
-        Answer::List(vec![words(sys::rd_kafka_topic_result_name(topic)), error])
+        Answer::List(vec![text_or_none(sys::rd_kafka_topic_result_name(topic)), error])
     }
 }
 
@@ -64,7 +64,7 @@ fn group_result(group: *const sys::rd_kafka_group_result_t) -> Answer {
     unsafe {
         let error = error(sys::rd_kafka_group_result_error(group));
         Answer::List(vec![
-            words(sys::rd_kafka_group_result_name(group)),
+            text_or_none(sys::rd_kafka_group_result_name(group)),
             error,
             offsets(sys::rd_kafka_group_result_partitions(group)),
         ])
@@ -80,9 +80,9 @@ fn node(node: *const sys::rd_kafka_Node_t) -> Answer {
     unsafe {
         Answer::List(vec![
             Answer::Number(sys::rd_kafka_Node_id(node).into()),
-            words(sys::rd_kafka_Node_host(node)),
+            text_or_none(sys::rd_kafka_Node_host(node)),
             Answer::Number(sys::rd_kafka_Node_port(node).into()),
-            words(sys::rd_kafka_Node_rack(node)),
+            text_or_none(sys::rd_kafka_Node_rack(node)),
         ])
     }
 }
@@ -110,7 +110,7 @@ fn topic(topic: *const sys::rd_kafka_TopicDescription_t) -> Answer {
     // SAFETY: a live row.
     unsafe {
         Answer::List(vec![
-            words(sys::rd_kafka_TopicDescription_name(topic)),
+            text_or_none(sys::rd_kafka_TopicDescription_name(topic)),
             error(sys::rd_kafka_TopicDescription_error(topic)),
             Answer::Flag(sys::rd_kafka_TopicDescription_is_internal(topic) != 0),
             rows(topic, sys::rd_kafka_TopicDescription_partitions, partition),
@@ -123,7 +123,7 @@ fn cluster(result: *const sys::rd_kafka_event_t) -> Answer {
     // SAFETY: a live result.
     unsafe {
         Answer::List(vec![
-            words(sys::rd_kafka_DescribeCluster_result_cluster_id(result)),
+            text_or_none(sys::rd_kafka_DescribeCluster_result_cluster_id(result)),
             node_id(sys::rd_kafka_DescribeCluster_result_controller(result)),
             rows(result, sys::rd_kafka_DescribeCluster_result_nodes, node),
         ])
@@ -135,8 +135,8 @@ fn option(entry: *const sys::rd_kafka_ConfigEntry_t) -> Answer {
     // SAFETY: a live row.
     unsafe {
         Answer::List(vec![
-            words(sys::rd_kafka_ConfigEntry_name(entry)),
-            words(sys::rd_kafka_ConfigEntry_value(entry)),
+            text_or_none(sys::rd_kafka_ConfigEntry_name(entry)),
+            text_or_none(sys::rd_kafka_ConfigEntry_value(entry)),
             name_of(ffi::rd_kafka_ConfigSource_name, ffi::rd_kafka_ConfigEntry_source(entry)),
             Answer::Flag(sys::rd_kafka_ConfigEntry_is_read_only(entry) > 0),
             Answer::Flag(sys::rd_kafka_ConfigEntry_is_sensitive(entry) > 0),
@@ -150,7 +150,7 @@ fn config(resource: *const sys::rd_kafka_ConfigResource_t) -> Answer {
     unsafe {
         let reason = sys::rd_kafka_ConfigResource_error_string(resource);
         Answer::List(vec![
-            words(sys::rd_kafka_ConfigResource_name(resource)),
+            text_or_none(sys::rd_kafka_ConfigResource_name(resource)),
             failure(ffi::rd_kafka_ConfigResource_error(resource), reason),
             rows(resource, sys::rd_kafka_ConfigResource_configs, option),
         ])
@@ -163,7 +163,7 @@ fn listed_group(group: *const sys::rd_kafka_ConsumerGroupListing_t) -> Answer {
     unsafe {
         let state = ffi::rd_kafka_ConsumerGroupListing_state(group);
         Answer::List(vec![
-            words(sys::rd_kafka_ConsumerGroupListing_group_id(group)),
+            text_or_none(sys::rd_kafka_ConsumerGroupListing_group_id(group)),
             name_of(ffi::rd_kafka_consumer_group_state_name, state),
             name_of(ffi::rd_kafka_consumer_group_type_name, ffi::rd_kafka_ConsumerGroupListing_type(group)),
         ])
@@ -176,10 +176,10 @@ fn member(member: *const sys::rd_kafka_MemberDescription_t) -> Answer {
     unsafe {
         let assignment = sys::rd_kafka_MemberDescription_assignment(member);
         Answer::List(vec![
-            words(sys::rd_kafka_MemberDescription_consumer_id(member)),
-            words(sys::rd_kafka_MemberDescription_client_id(member)),
-            words(sys::rd_kafka_MemberDescription_group_instance_id(member)),
-            words(sys::rd_kafka_MemberDescription_host(member)),
+            text_or_none(sys::rd_kafka_MemberDescription_consumer_id(member)),
+            text_or_none(sys::rd_kafka_MemberDescription_client_id(member)),
+            text_or_none(sys::rd_kafka_MemberDescription_group_instance_id(member)),
+            text_or_none(sys::rd_kafka_MemberDescription_host(member)),
             offsets(sys::rd_kafka_MemberAssignment_partitions(assignment)),
         ])
     }
@@ -193,11 +193,11 @@ fn group(group: *const sys::rd_kafka_ConsumerGroupDescription_t) -> Answer {
             .map(|index| member(sys::rd_kafka_ConsumerGroupDescription_member(group, index)));
         let state = ffi::rd_kafka_ConsumerGroupDescription_state(group);
         Answer::List(vec![
-            words(sys::rd_kafka_ConsumerGroupDescription_group_id(group)),
+            text_or_none(sys::rd_kafka_ConsumerGroupDescription_group_id(group)),
             error(sys::rd_kafka_ConsumerGroupDescription_error(group)),
             name_of(ffi::rd_kafka_consumer_group_state_name, state),
             name_of(ffi::rd_kafka_consumer_group_type_name, ffi::rd_kafka_ConsumerGroupDescription_type(group)),
-            words(sys::rd_kafka_ConsumerGroupDescription_partition_assignor(group)),
+            text_or_none(sys::rd_kafka_ConsumerGroupDescription_partition_assignor(group)),
             node_id(sys::rd_kafka_ConsumerGroupDescription_coordinator(group)),
             Answer::List(members.collect()),
         ])
@@ -221,7 +221,7 @@ fn offset(info: *const sys::rd_kafka_ListOffsetsResultInfo_t) -> Answer {
             false => failure(code, std::ptr::null()),
         };
         Answer::List(vec![
-            words((*row).topic),
+            text_or_none((*row).topic),
             Answer::Number((*row).partition.into()),
             Answer::Number((*row).offset),
             Answer::Number(sys::rd_kafka_ListOffsetsResultInfo_timestamp(info)),
@@ -236,10 +236,10 @@ fn rule(acl: *const sys::rd_kafka_AclBinding_t) -> Answer {
     unsafe {
         Answer::List(vec![
             name_of(ffi::rd_kafka_ResourceType_name, ffi::rd_kafka_AclBinding_restype(acl)),
-            words(sys::rd_kafka_AclBinding_name(acl)),
+            text_or_none(sys::rd_kafka_AclBinding_name(acl)),
             name_of(ffi::rd_kafka_ResourcePatternType_name, ffi::rd_kafka_AclBinding_resource_pattern_type(acl)),
-            words(sys::rd_kafka_AclBinding_principal(acl)),
-            words(sys::rd_kafka_AclBinding_host(acl)),
+            text_or_none(sys::rd_kafka_AclBinding_principal(acl)),
+            text_or_none(sys::rd_kafka_AclBinding_host(acl)),
             name_of(ffi::rd_kafka_AclOperation_name, ffi::rd_kafka_AclBinding_operation(acl)),
             name_of(ffi::rd_kafka_AclPermissionType_name, ffi::rd_kafka_AclBinding_permission_type(acl)),
             error(sys::rd_kafka_AclBinding_error(acl)),

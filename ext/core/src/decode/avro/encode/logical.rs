@@ -7,8 +7,8 @@ use crate::decode::avro::logical::Logical;
 use crate::decode::avro::plan::DURATION;
 use crate::decode::avro::schema::Schema;
 use crate::decode::avro::types::{Id, Type};
+use crate::decode::entry::MAX_LENGTH;
 use crate::decode::node::Unit;
-use crate::decode::word::MAX_LENGTH;
 
 impl Schema {
     /// `None`: as the underlying type says.

@@ -1,15 +1,15 @@
-//! The 64-bit word that stands for one value: tag in bits 60-63, length in bits 32-59, offset in bits 0-31.
+//! The 64-bit entry that stands for one value: tag in bits 60-63, length in bits 32-59, offset in bits 0-31.
 //!
 //! ```text
 //! NULL FALSE TRUE   nothing else
 //! INT               the value, 60 bits, signed
 //! FLOAT             offset = index in the tape of its 64 bits
-//! WIDE              offset = index in the tape of what does not fit a word, length = what that is: SIGNED and UNSIGNED are
-//!                   64 bits, an EXTENSION is its type and a BYTES word, a DECIMAL its scale and a BYTES word, a DATE
-//!                   its days since 1970, MILLIS, MICROS and NANOS are a time since 1970, FOREIGN_KEYS are an object of
-//!                   which an EXTENSION is a key: its OBJECT word
+//! WIDE              offset = index in the tape of what does not fit an entry, length = what that is: SIGNED and
+//!                   UNSIGNED are 64 bits, an EXTENSION is its type and a BYTES entry, a DECIMAL its scale and a
+//!                   BYTES entry, a DATE its days since 1970, MILLIS, MICROS and NANOS are a time since 1970,
+//!                   FOREIGN_KEYS are an object of which an EXTENSION is a key: its OBJECT entry
 //! ARRAY OBJECT      offset = index in the tape of the first child, length = elements / pairs;
-//!                   children are contiguous, a pair is key word + value word
+//!                   children are contiguous, a pair is key entry + value entry
 //! STRING + flags    offset and length in bytes, in the chunk or (OWNED) in the tree's text
 //! BYTES BROKEN      the same, not flagged WIDE_TEXT: bytes that are no text, text that is no UTF-8
 //! ```
@@ -33,7 +33,7 @@ pub(super) const BYTES: u64 = 12;
 /// Maybe OWNED: tags 13 and 15.
 pub(super) const BROKEN: u64 = 13;
 
-/// What a WIDE word is, in its length.
+/// What a WIDE entry is, in its length.
 pub(super) const SIGNED: usize = 0;
 pub(super) const UNSIGNED: usize = 1;
 pub(super) const EXTENSION: usize = 2;
@@ -45,22 +45,22 @@ pub(super) const MICROS: usize = 6;
 pub(super) const NANOS: usize = 7;
 pub(super) const FOREIGN_KEYS: usize = 8;
 
-/// The largest length that fits into a word, and so the longest document: none of its strings and containers is longer.
+/// The largest length that fits an entry, and so the longest document: none of its strings and containers is longer.
 pub(super) const MAX_LENGTH: usize = (1 << 28) - 1;
 
-/// A word without length and offset.
+/// An entry without length and offset.
 #[inline(always)]
 pub(super) const fn plain(tag: u64) -> u64 {
     tag << 60
 }
 
-/// A word with length and offset, which fit (`Tree::parse_json` sees to it).
+/// An entry with length and offset, which fit (`Tree::parse_json` sees to it).
 #[inline(always)]
 pub(super) const fn sized(tag: u64, length: usize, offset: usize) -> u64 {
     tag << 60 | (length as u64) << 32 | offset as u64
 }
 
-/// The tree word of an integer that fits 60 bits.
+/// The tree entry of an integer that fits 60 bits.
 #[inline(always)]
 pub(super) fn small_int(value: i64) -> Option<u64> {
     let shifted = value << 4;
@@ -68,28 +68,28 @@ pub(super) fn small_int(value: i64) -> Option<u64> {
 }
 
 #[inline(always)]
-pub(super) const fn tag(word: u64) -> u64 {
-    word >> 60
+pub(super) const fn tag(entry: u64) -> u64 {
+    entry >> 60
 }
 
 #[inline(always)]
-pub(super) const fn length(word: u64) -> usize {
-    (word >> 32) as usize & MAX_LENGTH
+pub(super) const fn length(entry: u64) -> usize {
+    (entry >> 32) as usize & MAX_LENGTH
 }
 
 #[inline(always)]
-pub(super) const fn offset(word: u64) -> usize {
-    word as u32 as usize
+pub(super) const fn offset(entry: u64) -> usize {
+    entry as u32 as usize
 }
 
-/// Value of an INT word.
+/// Value of an INT entry.
 #[inline(always)]
-pub(super) const fn int(word: u64) -> i64 {
-    (word << 4) as i64 >> 4
+pub(super) const fn int(entry: u64) -> i64 {
+    (entry << 4) as i64 >> 4
 }
 
 /// Whether only the application knows what is inside.
 #[inline(always)]
-pub(super) const fn is_foreign(word: u64) -> bool {
-    tag(word) == WIDE && matches!(length(word), EXTENSION | FOREIGN_KEYS)
+pub(super) const fn is_foreign(entry: u64) -> bool {
+    tag(entry) == WIDE && matches!(length(entry), EXTENSION | FOREIGN_KEYS)
 }
