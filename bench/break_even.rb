@@ -22,7 +22,8 @@ end
 
 # Times as fast as a loop in the same process, batch by batch.
 def speed(documents)
-  pool = Pelton::Parallel.engine(:ractor, size: WORKERS, min: 1, part: [documents.size / (2 * WORKERS), 1].max).start
+  task_size = [documents.size / (2 * WORKERS), 1].max
+  pool = Pelton::Parallel.engine(:ractor, size: WORKERS, min: 1, task_size: task_size).start
   expected = documents.map { |document| Job.call(document) }
   raise "other values" unless pool.dispatch(documents, Job).values == expected
 

@@ -134,7 +134,7 @@ def memory(kind, workers)
   Bench.forked do
     Warning[:experimental] = false
     before = Bench.resident
-    pool = Pelton::Parallel.engine(kind, size: workers, min: 1, part: 10)
+    pool = Pelton::Parallel.engine(kind, size: workers, min: 1, task_size: 10)
     3.times { pool.dispatch(documents, Parsed).values }
     ((Bench.resident - before) * 1024 / workers).tap { pool.close }
   end

@@ -49,7 +49,7 @@ end
 
 def engine(kind)
   Warning[:experimental] = false
-  kind == :inline ? Pelton::Parallel.engine(kind) : Pelton::Parallel.engine(kind, size: WORKERS, min: 1, part: 1)
+  kind == :inline ? Pelton::Parallel.engine(kind) : Pelton::Parallel.engine(kind, size: WORKERS, min: 1, task_size: 1)
 end
 
 Bench.measure("erb", warm_up: false) do |bench|

@@ -12,7 +12,7 @@ INPUTS = Array.new(40, "{}").freeze
 BATCH = Pelton::Batch::Part.new("orders", 0, INPUTS, 39).freeze
 JOB = ->(input) { input }
 DISPATCHES = Bench.some(20_000)
-# One part, for one worker.
+# One task, for one worker.
 MESSAGES = Array.new(100, "{}").freeze
 
 # A job that takes no time, fit for Ractors.

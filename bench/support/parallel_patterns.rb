@@ -5,8 +5,8 @@ require "pelton/decoding/parallel/parallel"
 # Four ways to have Ractors do the work of callers that are threads. Each has `call(inputs)`, which waits for the values
 # in their order, and is called by several threads at once; each does the same: JSON, parsed and frozen.
 module ParallelPatterns
-  # Inputs for one worker in one send, where work is cut into parts.
-  PART = 100
+  # Inputs for one worker in one send, where work is cut into tasks.
+  TASK_SIZE = 100
 
   # The work of all workers.
   module Job
@@ -19,14 +19,14 @@ module ParallelPatterns
   # Ours: one thread coordinates, workers announce that they are ready.
   class ThreadCoordinated
     def initialize(workers)
-      @pool = Pelton::Parallel.engine(:ractor, size: workers, min: 1, part: PART).start
+      @pool = Pelton::Parallel.engine(:ractor, size: workers, min: 1, task_size: TASK_SIZE).start
     end
 
     def call(inputs) = @pool.dispatch(inputs, Job).values
     def close = @pool.close
   end
 
-  # Each caller sends each worker a part, and does not wait for other callers.
+  # Each caller sends each worker a task, and does not wait for other callers.
   class PrePartitioned
     def initialize(workers)
       @workers = Array.new(workers) do
@@ -89,7 +89,7 @@ module ParallelPatterns
 
     def call(inputs)
       port = Ractor::Port.new
-      slices = inputs.each_slice(PART).to_a
+      slices = inputs.each_slice(TASK_SIZE).to_a
       slices.each_with_index { |slice, index| @supervisor << [:work, [index, slice.freeze, port].freeze].freeze }
       ParallelPatterns.collect(port, slices.size)
     end
@@ -100,7 +100,7 @@ module ParallelPatterns
     end
   end
 
-  # The values of so many answers, in the order of their parts.
+  # The values of so many answers, in the order of their tasks.
   def self.collect(port, count)
     Array.new(count) { port.receive }.sort_by!(&:first).flat_map(&:last)
   ensure

@@ -39,7 +39,7 @@ module Pelton
       fits = @size.is_a?(Integer) && @size.between?(1, 1000)
       raise ConfigError.new(:size, size, "expected an Integer, 1 to 1000") unless fits
 
-      @pool = Parallel.engine(:ractor, size: @size, min: 1, part: 1, name: "pelton.ractors")
+      @pool = Parallel.engine(:ractor, size: @size, min: 1, task_size: 1, name: "pelton.ractors")
     end
 
     # Returns what the job makes of each input, in their order, frozen. Waits up to `timeout` seconds (nil: no limit).

@@ -192,7 +192,7 @@ module DecoderContract
       raise error if error
 
       seen << value
-      open_gate if seen.size == 99 # of at least 100 a part
+      open_gate if seen.size == 99 # of at least 100 a task
     end
     assert_equal [*numbers(299), { "gate" => 1 }], seen
   end

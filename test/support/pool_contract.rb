@@ -53,7 +53,7 @@ module PoolContract
     list = inputs([*numbers(100), { "hang" => 1 }, *numbers(99)])
     assert_equal numbers(100), pool.dispatch(list.first(100).freeze, decoder, timeout: 60).values # it has begun
     future = pool.dispatch(list, decoder, timeout: 3)
-    assert_equal({ "i" => 0 }, future[0]) # so the worker has the second part
+    assert_equal({ "i" => 0 }, future[0]) # so the worker has the second task
     future.cancel
     eventually(20) { future.late? }
     assert_serves(pool)
@@ -110,7 +110,7 @@ module PoolContract
     assert_equal 300, future.values.size
   end
 
-  # Several rounds, because an address on a stack may keep a part alive.
+  # Several rounds, because an address on a stack may keep a task alive.
   def test_workers_that_rest_keep_nothing_alive
     eventually(20) do
       given = Thread.new { weak_inputs }.value
@@ -133,7 +133,7 @@ module PoolContract
 
   def test_released_pool_finishes_running_work
     future = @engine.retain.dispatch(last_at_the_gate, gated, timeout: 60)
-    at_the_gate # a worker has the last part
+    at_the_gate # a worker has the last task
     @engine.release
     open_gate
     assert_equal 300, future.values.size
@@ -141,7 +141,7 @@ module PoolContract
 
   def test_close_finishes_running_work_and_starts_none
     future = @engine.dispatch(last_at_the_gate, gated, timeout: 60)
-    at_the_gate # a worker has the last part
+    at_the_gate # a worker has the last task
     closing = Thread.new { @engine.close(timeout: 60) }
     eventually(20) { refused? }
     open_gate
@@ -152,7 +152,7 @@ module PoolContract
   def test_close_ends_in_time_beside_hanging_work
     list = inputs([*numbers(249), { "gate" => 1 }, { "hang" => 1 }, *numbers(49)])
     future = @engine.dispatch(list, gated, timeout: 60)
-    at_the_gate # a worker has the last part
+    at_the_gate # a worker has the last task
     open_gate
     refute @engine.close(timeout: 0.2)
     assert_kind_of Pelton::ClosedError, future.to_a.last.last

@@ -239,7 +239,7 @@ class ParallelTest < Minitest::Test
       def mailbox = Parallel::ThreadWorker.mailbox
     end
 
-    attr_reader :id, :part, :given
+    attr_reader :id, :task, :given
 
     def initialize(_name, id, port)
       @id = id
@@ -251,10 +251,10 @@ class ParallelTest < Minitest::Test
     end
 
     def ready? = true
-    def free? = @part.nil?
+    def free? = @task.nil?
     def ready(*) = nil
-    def give(part) = @ended.nil? && (@given << (@part = part)) && true
-    def take_back = @part.tap { @part = nil }
+    def give(task) = @ended.nil? && (@given << (@task = task)) && true
+    def take_back = @task.tap { @task = nil }
     def errors(failures) = failures
     def dismiss = die
     def kill = nil
@@ -274,17 +274,17 @@ class ParallelTest < Minitest::Test
 
   def test_worker_that_dies_after_its_work_keeps_the_result
     Puppet.all = []
-    pool = Parallel::Pool.new(Puppet, size: 2, min: 1, part: 1)
+    pool = Parallel::Pool.new(Puppet, size: 2, min: 1, task_size: 1)
     future = pool.dispatch(%w[a b], nil, timeout: 20)
-    eventually(20) { Puppet.all.size == 2 && Puppet.all.all?(&:part) }
+    eventually(20) { Puppet.all.size == 2 && Puppet.all.all?(&:task) }
     dying, other = Puppet.all
-    dying.die([dying.part.inputs[0].upcase], {})
+    dying.die([dying.task.inputs[0].upcase], {})
     other.die
     port = other.instance_variable_get(:@port)
     port << :exited # of the other: who looks, sees both
-    eventually(20) { Puppet.all.size == 4 && Puppet.all.last(2).any?(&:part) }
-    successor = Puppet.all.last(2).find(&:part)
-    port << [:done, successor.id, [successor.part.inputs[0].upcase], {}]
+    eventually(20) { Puppet.all.size == 4 && Puppet.all.last(2).any?(&:task) }
+    successor = Puppet.all.last(2).find(&:task)
+    port << [:done, successor.id, [successor.task.inputs[0].upcase], {}]
     assert_equal %w[A B], future.values
     assert_equal [0, 1, 1, 1], Puppet.all.map { |puppet| puppet.given.size }.sort, "nothing was done twice"
   ensure
@@ -299,7 +299,7 @@ class ParallelTest < Minitest::Test
     bus = Pelton::Notifications.new.tap do |notifications|
       notifications.subscribe("worker.replaced") { |event| told << event }
     end
-    pool = Parallel.engine(:thread, size: 1, min: 1, part: 1, bus: bus)
+    pool = Parallel.engine(:thread, size: 1, min: 1, task_size: 1, bus: bus)
     gate = Thread::Queue.new
     late = pool.dispatch(["late"], ->(_) { gate.pop }, timeout: 600)
     late.define_singleton_method(:late?) { true }

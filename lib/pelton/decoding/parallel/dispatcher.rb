@@ -6,22 +6,22 @@ require_relative "../../runtime/threads"
 
 module Pelton
   module Parallel
-    # A part of a dispatch, which one worker gets in one send. from: the index of its first input. begun: when a worker
-    # got it (monotonic seconds). again: true for the second try.
-    Part = Struct.new(:future, :from, :inputs, :job, :begun, :again) do
-      # Is its worker too slow? Yes if the future is late and the worker had at least half of the time. A part that had
-      # to wait for a free worker says nothing about that worker. Cancelled parts may be overdue, too.
+    # Inputs of a dispatch that one worker gets in one send. from: the index of the first input. begun: when a worker
+    # got them (monotonic seconds). again: true for the second try.
+    Task = Struct.new(:future, :from, :inputs, :job, :begun, :again) do
+      # Is its worker too slow? Yes if the future is late and the worker had at least half of the time. A task that had
+      # to wait for a free worker says nothing about that worker. Cancelled tasks may be overdue, too.
       #: () -> bool
       def overdue? = future.late? && Clock.now - begun >= future.timeout / 2.0
 
-      # One part for each input, for the second try.
-      #: () -> Array[Part]
+      # One task for each input, for the second try.
+      #: () -> Array[Task]
       def singly
-        inputs.each_with_index.map { |input, index| Part.new(future, from + index, [input].freeze, job, nil, true) }
+        inputs.each_with_index.map { |input, index| Task.new(future, from + index, [input].freeze, job, nil, true) }
       end
     end
 
-    # The thread of a pool that gives waiting parts to free workers. It waits on one port for messages of callers and
+    # The thread of a pool that gives waiting tasks to free workers. It waits on one port for messages of callers and
     # workers, so these never wait for each other. It replaces workers that die or hang.
     class Dispatcher
       # Seconds that killed workers have to end.
@@ -35,10 +35,10 @@ module Pelton
         @bus = bus
         @port = kind.mailbox
         @lock = Mutex.new
-        # Guarded by @lock: parts that no worker has, and whether new parts are refused.
+        # Guarded by @lock: tasks that no worker has, and whether new tasks are refused.
         @waiting = []
         @closed = false
-        # Everything below is used by the dispatcher's thread only. {id => worker}: workers that get parts.
+        # Everything below is used by the dispatcher's thread only. {id => worker}: workers that get tasks.
         @workers = {}
         # Workers that hung and were killed, but have not ended yet.
         @lost = []
@@ -52,10 +52,10 @@ module Pelton
       #: () -> bool
       def alive? = @thread.alive?
 
-      # Adds parts. Never waits. Returns false if the dispatcher is closed.
-      #: (Array[Part]) -> bool
-      def push(parts)
-        @lock.synchronize { !@closed && @waiting.concat(parts) } || (return false)
+      # Adds tasks. Never waits. Returns false if the dispatcher is closed.
+      #: (Array[Task]) -> bool
+      def push(tasks)
+        @lock.synchronize { !@closed && @waiting.concat(tasks) } || (return false)
         notify(:work)
       end
 
@@ -63,7 +63,7 @@ module Pelton
       #: () -> void
       def late = notify(:late)
 
-      # Starts no more parts. Workers finish the parts that they have.
+      # Starts no more tasks. Workers finish the tasks that they have.
       #: () -> void
       def retire
         @lock.synchronize { @closed = true }
@@ -131,9 +131,9 @@ module Pelton
         return give_up(@lock.synchronize { @waiting.slice!(0..) }) if @workers.empty?
 
         @workers.each_value.select(&:free?).each do |worker|
-          part = take or break
-          part.begun = Clock.now
-          put_back([part]) unless worker.give(part) # it has just died, and its message follows
+          task = take or break
+          task.begun = Clock.now
+          put_back([task]) unless worker.give(task) # it has just died, and its message follows
         end
       end
 
@@ -141,9 +141,9 @@ module Pelton
         @lock.synchronize do
           return give_up(@waiting) if @closed
 
-          part = @waiting.shift
-          part = @waiting.shift while part&.future&.done? # cancelled or timed out
-          part
+          task = @waiting.shift
+          task = @waiting.shift while task&.future&.done? # cancelled or timed out
+          task
         end
       end
 
@@ -152,8 +152,8 @@ module Pelton
         return unless worker
 
         errors = worker.errors(failures)
-        part = worker.take_back
-        part.future.fulfil(part.from, values, errors)
+        task = worker.take_back
+        task.future.fulfil(task.from, values, errors)
       end
 
       # A worker has ended, but the message does not say which one. Its earlier messages are still in the port, so they
@@ -167,10 +167,10 @@ module Pelton
       # worker: nil if it was already replaced.
       def replace_dead(worker) = worker && replace(worker)
 
-      # Kills and replaces workers whose part is overdue. A worker that has not hung long enough yet is replaced at a
+      # Kills and replaces workers whose task is overdue. A worker that has not hung long enough yet is replaced at a
       # later call, at the latest when the next future times out.
       def replace_lost
-        @workers.each_value.select { |worker| worker.part&.overdue? }.each do |worker|
+        @workers.each_value.select { |worker| worker.task&.overdue? }.each do |worker|
           worker.take_back.future.give_up
           @lost << worker
           worker.kill
@@ -178,11 +178,11 @@ module Pelton
         end
       end
 
-      # Starts another worker in its place, unless this one was never ready. Each input of its part is tried once more,
+      # Starts another worker in its place, unless this one was never ready. Each input of its task is tried once more,
       # alone. An input that fails this way twice gets an error.
       def replace(worker)
         @workers.delete(worker.id)
-        try_again(worker.part, worker) if worker.part
+        try_again(worker.task, worker) if worker.task
         return if @closed
 
         @missing += 1 if worker.ready?
@@ -190,13 +190,13 @@ module Pelton
         @bus&.publish("worker.replaced", worker: "#{@name}##{worker.id}")
       end
 
-      def try_again(part, worker)
-        return part.future.fulfil(part.from, [nil], { 0 => died(worker) }) if part.again
+      def try_again(task, worker)
+        return task.future.fulfil(task.from, [nil], { 0 => died(worker) }) if task.again
 
-        put_back(part.singly)
+        put_back(task.singly)
       end
 
-      def put_back(parts) = @lock.synchronize { @waiting.unshift(*parts) }
+      def put_back(tasks) = @lock.synchronize { @waiting.unshift(*tasks) }
 
       def died(worker) = WorkerKilled.new("a job of #{@name}##{worker.id}")
 
@@ -205,14 +205,14 @@ module Pelton
         @lock.synchronize { @closed = true }
         all = [*@workers.values, *@lost]
         all.each(&:kill)
-        give_up([*@waiting, *all.filter_map(&:part)])
+        give_up([*@waiting, *all.filter_map(&:task)])
         @port.close
       end
 
       def report(error) = @bus&.publish("error.occurred", error: error, source: "parallel")
 
-      def give_up(parts)
-        parts.each { |part| part.future.give_up(ClosedError.new("pool #{@name}")) }
+      def give_up(tasks)
+        tasks.each { |task| task.future.give_up(ClosedError.new("pool #{@name}")) }
         nil
       end
     end

@@ -116,7 +116,7 @@ module Pelton
       end
     end
 
-    # Filled by a pool, part by part.
+    # Filled by a pool, task by task.
     class Pending < Future
       NOT_YET = Object.new.freeze
       private_constant :NOT_YET

@@ -10,17 +10,17 @@ module Pelton
     # An engine with workers: threads or Ractors that live as long as the pool. They start with the first dispatch (or
     # `start`), and again in a forked child. All methods are callable from every thread.
     class Pool
-      # The largest number of parts per worker that a dispatch is split into.
-      PARTS = 4
+      # The largest number of tasks per worker that a dispatch is split into.
+      TASKS = 4
 
       # kind: ThreadWorker or RactorWorker. min: fewer inputs than this are not dispatched; the reading thread does the
-      # work. part: the smallest number of inputs that a worker gets at once. bus: gets worker.replaced events.
-      #: (Class, size: Integer, ?min: Integer, ?part: Integer, ?name: String, ?bus: Notifications?) -> void
-      def initialize(kind, size:, min: 50, part: 100, name: "pelton.parallel", bus: nil)
+      # work. task_size: the smallest number of inputs that a worker gets at once. bus: gets worker.replaced events.
+      #: (Class, size: Integer, ?min: Integer, ?task_size: Integer, ?name: String, ?bus: Notifications?) -> void
+      def initialize(kind, size:, min: 50, task_size: 100, name: "pelton.parallel", bus: nil)
         @kind = kind
         @size = size
         @min = min
-        @part = part
+        @task_size = task_size
         @name = name
         @bus = bus
         @lock = Mutex.new
@@ -44,7 +44,7 @@ module Pelton
 
         dispatcher = running
         future = Pending.new(inputs.size, timeout: timeout, on_late: dispatcher.method(:late), on_done: on_done)
-        future.give_up(closed) unless dispatcher.push(parts(future, inputs, job))
+        future.give_up(closed) unless dispatcher.push(tasks(future, inputs, job))
         future
       end
 
@@ -68,7 +68,7 @@ module Pelton
         retired&.retire
       end
 
-      # Workers finish the parts that they have; other parts are not started. After `timeout` seconds workers are
+      # Workers finish the tasks that they have; other tasks are not started. After `timeout` seconds workers are
       # killed, and this returns false.
       #: (?timeout: Numeric?) -> bool
       def close(timeout: 10)
@@ -98,10 +98,10 @@ module Pelton
         end
       end
 
-      def parts(future, inputs, job)
-        count = (inputs.size / @part).clamp(1, PARTS * @size)
+      def tasks(future, inputs, job)
+        count = (inputs.size / @task_size).clamp(1, TASKS * @size)
         size = (inputs.size / count.to_f).ceil
-        inputs.each_slice(size).with_index.map { |part, index| Part.new(future, index * size, part.freeze, job) }
+        inputs.each_slice(size).with_index.map { |slice, index| Task.new(future, index * size, slice.freeze, job) }
       end
 
       def closed = ClosedError.new("pool #{@name}")

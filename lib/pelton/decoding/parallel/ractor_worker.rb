@@ -82,14 +82,14 @@ module Pelton
       end
 
       attr_reader :id
-      # The part that it has not finished, or nil.
-      attr_reader :part
+      # The task that it has not finished, or nil.
+      attr_reader :task
 
       # port: receives [:ready, id, control], [:done, id, values, {index => error data}] and, at the end, a Symbol.
       #: (String, Integer, Ractor::Port) -> void
       def initialize(name, id, port)
         @id = id
-        @part = nil
+        @task = nil
         # The port that ends the Ractor; nil until it is ready.
         @control = nil
         @ractor = quietly { ::Ractor.new(port, id, name: name) { |*given| Parallel::RactorWorker.live(*given) } }
@@ -99,22 +99,22 @@ module Pelton
       #: () -> bool
       def ready? = !@control.nil?
       #: () -> bool
-      def free? = ready? && @part.nil?
+      def free? = ready? && @task.nil?
       #: (Ractor::Port) -> void
       def ready(control) = @control = control
       # The Ractor's ports close before its end is reported.
       #: () -> bool
       def alive? = send(:ping)
 
-      # Returns false if the worker has ended and did not take the part.
-      #: (Part) -> bool
-      def give(part) = send([part.inputs, part.job].freeze) && (@part = part) && true
+      # Returns false if the worker has ended and did not take the task.
+      #: (Task) -> bool
+      def give(task) = send([task.inputs, task.job].freeze) && (@task = task) && true
 
-      # Returns the worker's part and removes it.
-      #: () -> Part?
-      def take_back = @part.tap { @part = nil }
+      # Returns the worker's task and removes it.
+      #: () -> Task?
+      def take_back = @task.tap { @task = nil }
 
-      # Ends the worker after its current part.
+      # Ends the worker after its current task.
       #: () -> void
       def stop = send(nil)
 

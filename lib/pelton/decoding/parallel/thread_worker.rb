@@ -24,8 +24,8 @@ module Pelton
       def self.refusal(_object) = nil
 
       attr_reader :id
-      # The part that it has not finished, or nil.
-      attr_reader :part
+      # The task that it has not finished, or nil.
+      attr_reader :task
 
       # port: receives [:ready, id], [:done, id, values, errors] and, at the end, :exited.
       #: (String, Integer, Mailbox) -> void
@@ -33,7 +33,7 @@ module Pelton
         @id = id
         @port = port
         @orders = Thread::Queue.new
-        @part = nil
+        @task = nil
         @ready = false
         @ended = false
         # The thread inherits deferred interrupts, so one that is killed before its first step reports its end, too.
@@ -43,27 +43,27 @@ module Pelton
       #: () -> bool
       def ready? = @ready
       #: () -> bool
-      def free? = @ready && @part.nil?
+      def free? = @ready && @task.nil?
       #: () -> void
       def ready(_control = nil) = @ready = true
       #: () -> bool
       def alive? = !@ended
 
-      # Returns false if the worker has ended and did not take the part.
-      #: (Part) -> bool
-      def give(part)
+      # Returns false if the worker has ended and did not take the task.
+      #: (Task) -> bool
+      def give(task)
         return false if @ended
 
-        @part = part
-        @orders << [part.inputs, part.job]
+        @task = task
+        @orders << [task.inputs, task.job]
         true
       end
 
-      # Returns the worker's part and removes it.
-      #: () -> Part?
-      def take_back = @part.tap { @part = nil }
+      # Returns the worker's task and removes it.
+      #: () -> Task?
+      def take_back = @task.tap { @task = nil }
 
-      # Ends the worker after its current part.
+      # Ends the worker after its current task.
       #: () -> void
       def stop = @orders << nil
       #: () -> void

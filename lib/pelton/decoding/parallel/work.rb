@@ -2,7 +2,7 @@
 
 module Pelton
   module Parallel
-    # A worker's loop over its part: calls the job with each input, and continues after errors. It also runs in Ractors,
+    # A worker's loop over its task: calls the job with each input, and continues after errors. It also runs in Ractors,
     # so it uses no state.
     module Work
       module_function
