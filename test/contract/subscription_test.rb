@@ -107,7 +107,8 @@ module SubscriptionContract
       batch = event(subscription, :batch).last
       assert_equal [offset, true, false], [batch.first_offset, before.stale?, batch.stale?],
                    "first offset, the old batch is stale, the new batch is stale"
-      assert_equal [number] * 2, ([batch, batch.messages.first].map { |received| received.seek_count - before.seek_count })
+      counts = [batch, batch.messages.first].map(&:seek_count)
+      assert_equal [before.seek_count + number] * 2, counts
       batch.release
     end
     before.release
