@@ -334,3 +334,6 @@ impl Task for Chunk {
         self.decode();
     }
 }
+
+#[cfg(test)]
+mod tests;

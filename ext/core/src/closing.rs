@@ -134,4 +134,23 @@ mod tests {
         closing.limit(LONG * 2);
         assert_eq!(Some(ends), closing.ends());
     }
+
+    #[test]
+    fn a_close_is_done_with_what_its_work_lost_or_with_its_panic() {
+        let ended = |work: fn() -> usize| {
+            let closing = Arc::new(Closing::default());
+            closing.start(work);
+            assert_eq!(Outcome::Ready, closing.wait(&Parker::new(), wait::deadline(Some(LONG))));
+            (closing.started(), closing.done(), closing.lost())
+        };
+        assert_eq!((true, true, 3), ended(|| 3));
+        assert_eq!((true, true, 0), ended(|| panic!("as asked for")));
+    }
+
+    #[test]
+    fn a_close_knows_what_it_gives_up_before_it_is_done() {
+        let closing = Arc::new(Closing::default());
+        closing.gives_up(2);
+        assert_eq!((2, false, false), (closing.lost(), closing.started(), closing.done()));
+    }
 }

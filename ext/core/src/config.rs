@@ -181,4 +181,29 @@ mod tests {
         }
         assert!(refused > 200, "{refused} refused");
     }
+
+    #[test]
+    fn a_name_is_suggested_only_for_one_that_is_like_it() {
+        for (name, meant) in
+            [("lingr.ms", "linger.ms"), ("ms.linger", "linger.ms"), ("compresion.codec", "compression.codec")]
+        {
+            let suggested = refused(name, "1");
+            assert_eq!(name != "ms.linger", suggested.contains(&format!("did you mean {meant:?}")), "{suggested}");
+        }
+    }
+
+    #[test]
+    fn distance_counts_added_missing_and_changed_characters() {
+        for (a, b, expected) in [
+            ("", "", 0),
+            ("", "abc", 3),
+            ("a", "a", 0),
+            ("ab", "ba", 2),
+            ("flaw", "lawn", 2),
+            ("kitten", "sitting", 3),
+            ("linger.ms", "lingerms", 1),
+        ] {
+            assert_eq!([expected; 2], [distance(a, b), distance(b, a)], "{a} {b}");
+        }
+    }
 }

@@ -223,4 +223,28 @@ mod tests {
         assert!(KafkaError { retry: Some(true), ..KafkaError::new(1) }.retriable());
         assert!(!KafkaError { retry: Some(true), abortable: true, ..KafkaError::new(1) }.retriable());
     }
+
+    #[test]
+    fn a_message_larger_than_the_queue_has_kafkas_number_for_too_large_a_one() {
+        let error = KafkaError::new(codes::LARGER_THAN_QUEUE);
+        assert_eq!((codes::MSG_SIZE_TOO_LARGE, "MSG_SIZE_TOO_LARGE"), (error.number(), &*error.name));
+        assert!(error.to_string().contains("queue.buffering.max.kbytes") && !error.retriable());
+        assert_eq!(codes::TRANSPORT, KafkaError::new(codes::TRANSPORT).number());
+    }
+
+    #[test]
+    fn an_error_says_the_most_specific_sentence() {
+        let own = KafkaError::with_reason(codes::TIMED_OUT, "no broker".into());
+        assert_eq!(format!("no broker (_TIMED_OUT, {})", codes::TIMED_OUT), own.to_string());
+        assert_eq!(KafkaError::new(codes::TIMED_OUT), KafkaError::with_reason(codes::TIMED_OUT, String::new()));
+        assert_eq!((Ok(()), Err(Error::code(3))), (check(0), check(3)));
+    }
+
+    #[test]
+    fn a_refused_login_weighs_more_than_a_lost_connection_and_that_more_than_no_broker() {
+        const AUTHENTICATION: i32 = -169;
+        let weights =
+            [codes::ALL_BROKERS_DOWN, codes::TRANSPORT, AUTHENTICATION].map(|code| KafkaError::new(code).weight());
+        assert!(weights[0] < weights[1] && weights[1] < weights[2], "{weights:?}");
+    }
 }

@@ -261,4 +261,29 @@ mod tests {
         emit(&feed, "two", EventKind::Statistics("no room".into()));
         assert_eq!(vec![("one".into(), "new".into())], statistics(&feed));
     }
+
+    #[test]
+    fn reports_are_published_as_far_as_asked_for() {
+        let publisher = ReportPublisher::new(&Arc::default(), "p");
+        let published =
+            || [0, codes::PURGE_QUEUE, codes::PURGE_INFLIGHT, 3].map(|code| publisher.publishes_report(code));
+        assert_eq!([false; 4], published());
+        publisher.publish_reports(true, false);
+        assert_eq!([true, false, false, false], published());
+        publisher.publish_reports(false, true);
+        assert_eq!([false, true, true, false], published());
+    }
+
+    #[test]
+    fn failures_are_counted_by_topic_and_code() {
+        let feed = Arc::default();
+        let publisher = ReportPublisher::new(&feed, "p");
+        for (topic, code) in [("a", 3), ("b", 3), ("a", 3), ("a", 7)] {
+            let topic = topic.into();
+            publisher.failed(EventKind::DeliveryFailed { code, topic, partition: 0, delivery: 1, position: 0 });
+        }
+        let counted: Vec<_> = publisher.failures().into_iter().collect();
+        assert_eq!(vec![(("a".into(), 3), 2), (("a".into(), 7), 1), (("b".into(), 3), 1)], counted);
+        assert_eq!(4, feed.pushed());
+    }
 }

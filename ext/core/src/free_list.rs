@@ -29,3 +29,16 @@ impl<T: Send> FreeList<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_given_is_taken_again_up_to_the_limit() {
+        static LIST: FreeList<u8> = FreeList::new(2);
+        assert_eq!(None, LIST.take());
+        (1..=3).for_each(|value| LIST.give(value));
+        assert_eq!([Some(2), Some(1), None], [LIST.take(), LIST.take(), LIST.take()]);
+    }
+}

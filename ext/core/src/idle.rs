@@ -20,10 +20,6 @@ impl Idle {
         self.limit.store(millis, Ordering::Relaxed);
     }
 
-    pub fn is_on(&self) -> bool {
-        self.limit.load(Ordering::Relaxed) > 0
-    }
-
     /// Whether the limit has passed since the count of uses changed or work was in progress. After a true, the same
     /// time passes before the next one.
     pub fn is_over(&self, uses: u64, busy: bool, now: Instant) -> bool {
@@ -78,7 +74,6 @@ mod tests {
     #[test]
     fn no_client_is_idle_without_a_limit() {
         let (idle, start) = (Idle::default(), Instant::now());
-        assert!(!idle.is_on());
         assert!(!idle.is_over(0, false, start));
         assert!(!idle.is_over(0, false, after(100_000, start)));
     }

@@ -249,4 +249,48 @@ mod tests {
         drop(wait);
         let _ = producer.close(Duration::ZERO);
     }
+
+    /// Otherwise no wait would skip the linger from then on.
+    #[test]
+    fn thread_that_ended_without_a_wait_starts_again_with_the_next() {
+        let (producer, client) = lonely();
+        let linger = Linger::new(&client);
+        let deadline = Instant::now() + SECONDS;
+        drop(linger.wait());
+        // Other tests may have it run on.
+        while lock(&FLUSHER.get().expect("it was asked for").turns).running {
+            assert!(Instant::now() < deadline, "it runs on without a wait");
+            std::thread::yield_now();
+        }
+        let wait = linger.wait();
+        while linger.millis.load(Ordering::Relaxed) == FIRST {
+            assert!(Instant::now() < deadline, "no turn");
+            std::thread::yield_now();
+        }
+        drop(wait);
+        let _ = producer.close(Duration::ZERO);
+    }
+
+    #[test]
+    fn turn_is_alone_only_if_no_other_producer_waits_for_one() {
+        let (producer, client) = lonely();
+        let (one, other) = (Linger::new(&client), Linger::new(&client));
+        let (now, far) = (Instant::now(), Instant::now() + SECONDS);
+        let mut turns = LingerTurns::default();
+        let mut next = |waiting: &[&Arc<Linger>], later: &[(Instant, &Arc<Linger>)]| {
+            turns.waiting.extend(waiting.iter().copied().cloned());
+            turns.later.extend(later.iter().map(|(due, linger)| (*due, Arc::clone(linger))));
+            let order = std::iter::from_fn(|| turns.next());
+            let order: Vec<_> = order.map(|(linger, alone)| (Arc::ptr_eq(&linger, &one), alone)).collect();
+            (order, std::mem::take(&mut turns.later).len())
+        };
+        assert_eq!((vec![(true, true)], 0), next(&[&one], &[]));
+        assert_eq!((vec![(true, false), (false, true)], 0), next(&[&one, &other], &[]));
+        assert_eq!((vec![(true, false)], 1), next(&[&one], &[(far, &other)]));
+        assert_eq!((vec![(true, true)], 0), next(&[&one], &[(far, &one)]), "its later turn comes now");
+        assert_eq!((vec![], 0), next(&[], &[(now, &one)]), "no caller waits any more");
+        let _wait = one.wait();
+        assert_eq!((vec![(true, false), (false, true)], 0), next(&[&other], &[(now, &one)]), "what is due comes first");
+        let _ = producer.close(Duration::ZERO);
+    }
 }

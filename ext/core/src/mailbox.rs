@@ -147,4 +147,37 @@ mod tests {
         });
         assert_eq!((2, 1), (free.load(Ordering::SeqCst), mailbox.take_all().len()));
     }
+
+    #[test]
+    fn a_bounded_mailbox_drops_what_comes_while_it_is_full() {
+        let mailbox = Mailbox::default();
+        assert_eq!([true, true, false], [1, 2, 3].map(|item| mailbox.push_bounded(item, 2)));
+        assert_eq!(2, mailbox.pushed());
+        assert!(mailbox.replace_bounded(4, 2, |item| *item == 2));
+        assert!(
+            !mailbox.replace_bounded(5, 1, |item| *item == 4),
+            "it is behind the first place, and there is no other"
+        );
+        assert!(mailbox.replace_bounded(6, 3, |item| *item == 9));
+        assert_eq!((3, vec![1, 4, 6]), (mailbox.pushed(), mailbox.take_all().into()));
+    }
+
+    #[test]
+    fn the_oldest_items_are_taken_first() {
+        let mailbox = Mailbox::default();
+        (1..=5).for_each(|item| mailbox.push(item));
+        assert_eq!([vec![1, 2], vec![], vec![3, 4, 5]], [2, 0, 7].map(|count| Vec::from(mailbox.take(count))));
+        assert!(mailbox.is_empty() && mailbox.pop().is_none());
+    }
+
+    #[test]
+    fn a_wake_up_ends_one_wait() {
+        let mailbox = Mailbox::<()>::default();
+        let wait = || mailbox.wait(&Parker::new(), Some(Instant::now()));
+        assert_eq!(Outcome::TimedOut, wait());
+        mailbox.wake();
+        assert_eq!([Outcome::Ready, Outcome::TimedOut], [wait(), wait()]);
+        mailbox.push(());
+        assert_eq!([Outcome::Ready, Outcome::Ready], [wait(), wait()], "until it is taken");
+    }
 }

@@ -352,3 +352,18 @@ pub fn is_topic_name(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     (1..=249).contains(&name.len()) && !matches!(name, "." | "..") && name.bytes().all(allowed)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::is_topic_name;
+
+    #[test]
+    fn names_of_topics_are_those_of_kafka() {
+        for name in ["a", "...", "Aa0._-", &"x".repeat(249)] {
+            assert!(is_topic_name(name), "{name}");
+        }
+        for name in ["", ".", "..", "a b", "a/b", "ä", "a\0", &"x".repeat(250)] {
+            assert!(!is_topic_name(name), "{name}");
+        }
+    }
+}

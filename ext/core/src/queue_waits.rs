@@ -46,3 +46,37 @@ fn publish(feed: &Feed, client: &str, waits: &mut Waits) {
     *waits = Waits { published: Some(Instant::now()), ..Waits::default() };
     events::emit(feed, client, EventKind::QueueFull { waits: count, time });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_are_published_at_most_once_a_second_and_none_is_left_out() {
+        let (feed, waits) = (Feed::default(), QueueWaits::default());
+        let seconds = Duration::from_secs;
+        let published = || -> Vec<_> {
+            let wait = |kind| match kind {
+                EventKind::QueueFull { waits, time } => (waits, time),
+                other => panic!("{other:?}"),
+            };
+            feed.take_all().into_iter().map(|event| wait(event.kind)).collect()
+        };
+        let publish_at = |time| lock(&waits.waits).published = Some(time);
+        waits.waited(&feed, "p", seconds(1));
+        assert_eq!(vec![(1, seconds(1))], published());
+        publish_at(Instant::now() + seconds(1000)); // no machine is so slow
+        waits.waited(&feed, "p", seconds(2));
+        waits.waited(&feed, "p", seconds(3));
+        assert!(published().is_empty());
+        publish_at(Instant::now() - PAUSE);
+        waits.waited(&feed, "p", seconds(4));
+        assert_eq!(vec![(3, seconds(9))], published());
+        waits.publish(&feed, "p");
+        assert!(published().is_empty(), "each once");
+        publish_at(Instant::now() + seconds(1000));
+        waits.waited(&feed, "p", seconds(5));
+        waits.publish(&feed, "p");
+        assert_eq!(vec![(1, seconds(5))], published(), "the last ones");
+    }
+}

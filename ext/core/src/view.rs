@@ -63,3 +63,26 @@ pub(crate) fn put(bytes: &mut Vec<u8>, part: Option<&[u8]>) {
     bytes.extend_from_slice(&length(part).to_ne_bytes());
     bytes.extend_from_slice(part.unwrap_or_default());
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_found_in_order_and_by_their_positions() {
+        let all: [(&[u8], Option<&[u8]>); 4] =
+            [(b"a", Some(b"1")), (b"none", None), (b"", Some(b"")), (b"a", Some(b"22"))];
+        let mut bytes = Vec::new();
+        for (name, value) in all {
+            let before = bytes.len();
+            put(&mut bytes, Some(name));
+            put(&mut bytes, value);
+            assert_eq!(put_size(Some(name)) + put_size(value), bytes.len() - before);
+        }
+        let view = View { payload: None, key: None, headers: &bytes };
+        assert_eq!(all.to_vec(), view.headers().collect::<Vec<_>>());
+        let found: Vec<_> = view.header_positions().into_iter().map(|at| view.header(at)).collect();
+        assert_eq!(all.map(Some).to_vec(), found);
+        assert_eq!([None, None], [view.header(bytes.len()), view.header(bytes.len() + 1)]);
+    }
+}

@@ -196,4 +196,40 @@ mod tests {
         other.join().expect("no panic");
         assert_eq!(0, waiters.count.load(Ordering::SeqCst));
     }
+
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(&self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn waiters_are_woken_for_their_own_condition_until_they_are_removed() {
+        let waiters = Waiters::default();
+        let counts: [Arc<Count>; 3] = std::array::from_fn(|_| Arc::new(Count(AtomicUsize::new(0))));
+        let woken = || counts.each_ref().map(|count| count.0.load(Ordering::SeqCst));
+        waiters.add_for(1, counts[0].clone());
+        waiters.add_for(2, counts[1].clone());
+        waiters.add(counts[2].clone());
+        waiters.wake(2);
+        assert_eq!([0, 1, 0], woken());
+        waiters.wake_all();
+        assert_eq!([1, 2, 1], woken());
+        let second: Arc<dyn Wake> = counts[1].clone();
+        waiters.remove(&second);
+        waiters.wake_all();
+        assert_eq!([2, 2, 2], woken());
+    }
+
+    #[test]
+    fn a_wake_up_is_timed_while_that_is_asked_for() {
+        let waiters = Waiters::default();
+        waiters.add(Arc::new(Count(AtomicUsize::new(0))));
+        time_wakes(true);
+        waiters.wake_all();
+        assert!(since_wake().is_some());
+        time_wakes(false);
+    }
 }

@@ -284,3 +284,19 @@ fn abandoned_producer_sends_its_messages_and_reports() {
         assert_eq!(Outcome::Ready, Poller::global().expect("a pipe").events().wait(&Parker::new(), deadline));
     }
 }
+
+#[test]
+fn partitions_of_a_topic_that_kafka_refuses_are_asked_for_once() {
+    const METADATA: i16 = 3;
+    let cluster = cluster("denied", 1);
+    cluster.create_topic("before", 2).expect("a topic");
+    let producer = producer(&cluster.bootstrap_servers(), &[]);
+    assert_eq!([Ok(1), Ok(2)], ["denied", "before"].map(|topic| producer.partition_count(topic, SECONDS)));
+    cluster.topic_error("denied", 29).expect("refused"); // TOPIC_AUTHORIZATION_FAILED
+    cluster.watch_requests();
+    assert_eq!(Err(Error::code(29)), producer.partition_count("denied", SECONDS));
+    // librdkafka may ask for itself meanwhile.
+    let asked = cluster.watched_requests().into_iter().filter(|kind| *kind == METADATA).count();
+    assert!(asked < 5, "{asked} times");
+    close_producer(&producer);
+}

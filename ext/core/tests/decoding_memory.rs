@@ -6,8 +6,8 @@ mod counting;
 mod support;
 
 use pelton_core::budget;
-use pelton_core::decode::Node;
 use pelton_core::decode::avro::{Framing, Schema, SchemaId, TopicSchemas};
+use pelton_core::decode::{Node, Tree};
 use pelton_core::filter::{Check, Filter, PathStep, Subject};
 use pelton_core::format::{Encoding, Format, Shape};
 use pelton_core::subscription::{Options, SubscriptionEvent};
@@ -34,8 +34,27 @@ fn format() -> Arc<Format> {
     Format::ahead(Encoding::Avro(Arc::new(topic)), Shape::default()).into()
 }
 
+/// Of a number alone, of a document with escapes, and of a nested one: each needs memory of another kind.
+fn a_tree_knows_the_memory_that_it_holds() {
+    let before = counting::held();
+    let mut tree = Tree::new();
+    let number = format!("{}1", " ".repeat(100_000));
+    let text = format!("[{:?}]", "\n".repeat(50_000));
+    let nested = format!("[{}[]]", "[1,2,3],".repeat(20_000));
+    let documents = [number, text, nested];
+    for document in &documents {
+        tree.parse_json(document.as_bytes(), 0, document.len()).expect("a good one");
+    }
+    drop(documents);
+    let held = counting::held() - before;
+    // The test's runner may allocate something meanwhile.
+    assert!((tree.memory() as isize - held).abs() < 20_000, "{} of {held}", tree.memory());
+    assert!(held > 400_000, "{held}");
+}
+
 #[test]
 fn documents_that_become_large_are_decoded_ahead_as_far_as_there_is_memory() {
+    a_tree_knows_the_memory_that_it_holds();
     budget::configure(MEMORY);
     let cluster = cluster("large", 1);
     let writer = producer(&cluster.bootstrap_servers(), &[]);

@@ -347,3 +347,19 @@ fn what_kafka_says_of_offsets() {
     assert_eq!(Ok(false), reader.is_lost());
     close_subscription(&reader);
 }
+
+#[test]
+fn position_and_end_of_each_partition_that_is_read_are_known() {
+    let (cluster, reader) = filled("known", &[]);
+    cluster.create_topic("another", 3).expect("a topic");
+    reader.assign(&[("known", 0, 0), ("another", 2, 0)]).expect("assigned");
+    let batch = next_batch(&reader);
+    let mut ends = reader.ends().expect("open");
+    ends.sort_by_key(|one| one.topic_partition.1);
+    let rows: Vec<_> = ends.iter().map(|one| (&*one.topic_partition.0, one.topic_partition.1, one.position)).collect();
+    assert_eq!(vec![("known", 0, Some(last(&batch) + 1)), ("another", 2, Some(0))], rows);
+    assert_eq!(Some(COUNT as i64), ends[0].end);
+    let counts = ["known", "another"].map(|topic| reader.partition_count(topic, SECONDS));
+    assert_eq!([Ok(1), Ok(3)], counts);
+    close_subscription(&reader);
+}

@@ -2,6 +2,7 @@
 
 mod support;
 
+use pelton_core::rd::codes;
 use pelton_core::subscription::{Options, Subscription, SubscriptionEvent};
 use pelton_core::wait::Parker;
 use std::collections::BTreeSet;
@@ -209,5 +210,30 @@ fn member_with_a_silent_coordinator_loses_its_partitions_and_reports_it() {
         }
     }
     assert_eq!((2, 2), (assigned, lost));
+    close_subscription(&member);
+}
+
+/// librdkafka keeps such partitions, and never reads them.
+#[test]
+fn partitions_whose_committed_offsets_could_not_be_fetched_are_read_after_another_join() {
+    const OFFSET_FETCH: i16 = 9;
+    let cluster = cluster("unfetched", 1);
+    let writer = producer(&cluster.bootstrap_servers(), &[]);
+    produce_all(&writer, "unfetched", 1, &vec![b"x".to_vec(); 10]);
+    close_producer(&writer);
+    cluster.push_errors(OFFSET_FETCH, &[codes::NOT_COORDINATOR]);
+    let short = [("session.timeout.ms", "6000")];
+    let member = subscription(&cluster.bootstrap_servers(), "g", Options::default(), &short);
+    member.subscribe(["unfetched"]).expect("subscribed");
+    let (mut failed, mut read) = (false, 0);
+    while read < 10 {
+        match taken(&member) {
+            SubscriptionEvent::Batch(batch) => read += batch.len(),
+            SubscriptionEvent::Revoked { token, .. } => member.revoked(token).expect("answered"),
+            SubscriptionEvent::Error { error, .. } => failed |= error.reason.starts_with("Failed to fetch committed"),
+            _ => {}
+        }
+    }
+    assert!(failed);
     close_subscription(&member);
 }

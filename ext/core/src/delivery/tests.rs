@@ -94,6 +94,16 @@ fn a_batch_is_done_with_its_last_message() {
     let failed = batch.first_failure().expect("a failure");
     assert_eq!(("a", 1, 7), (&*failed.topic, failed.partition, failed.offset));
 }
+
+#[test]
+fn a_batch_of_no_messages_is_done_and_leaves_nothing_behind() {
+    let batch = Delivery::batch(vec![], None, publisher().1);
+    assert_eq!((true, true, true, true), (batch.is_empty(), batch.is_done(), batch.is_settled(), batch.is_delivered()));
+    let slab = Arc::downgrade(batch.slab());
+    drop(batch);
+    assert!(slab.upgrade().is_none());
+}
+
 #[test]
 fn numbers_of_handles_do_not_come_again() {
     let (_, publisher) = publisher();

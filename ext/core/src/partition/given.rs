@@ -44,7 +44,7 @@ impl GivenPartition {
             cursor: Arc::clone(&self.cursor),
             seek_count,
             restarted: false,
-            next: messages.last().map_or(UNKNOWN, |message| message.offset + 1),
+            next: UNKNOWN, // it has no position
             chunks: Mutex::new(chunks),
             credit: Mutex::new(None),
             origin: Origin::here(),

@@ -112,7 +112,7 @@ impl Producer {
 
     /// Called by the event thread once a second.
     pub(super) fn check_idle(&self) {
-        if !self.idle.is_on() || self.disconnected.load(Ordering::Relaxed) {
+        if self.disconnected.load(Ordering::Relaxed) {
             return;
         }
         let uses = self.sent.load(Ordering::SeqCst);

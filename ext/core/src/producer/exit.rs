@@ -48,7 +48,7 @@ impl Producer {
     pub fn end_with_process(&self, exit: Exit) {
         if lock(&self.exit).replace(exit).is_none() {
             let mut open = lock(OPEN.get_or_init(Mutex::default));
-            open.retain(|one| one.strong_count() > 0 && !one.ptr_eq(&self.me));
+            open.retain(|one| one.strong_count() > 0);
             open.push(Weak::clone(&self.me));
         }
     }

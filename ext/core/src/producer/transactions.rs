@@ -295,3 +295,38 @@ pub fn group_metadata(subscription: &Subscription) -> Result<GroupMetadata, Erro
     }
     metadata
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_that_a_broker_refused_leaves_a_gap_and_one_that_was_purged_does_not() {
+        let transactions = Transactions::default();
+        assert!(!transactions.failed(codes::PURGE_QUEUE) && !transactions.failed(codes::TIMED_OUT));
+        assert!(!transactions.has_gap());
+        assert!(!transactions.failed(codes::MSG_SIZE_TOO_LARGE));
+        assert!(transactions.has_gap());
+    }
+
+    #[test]
+    fn messages_purged_with_an_open_transaction_need_no_event() {
+        let transactions = Transactions::default();
+        transactions.open.store(true, Ordering::SeqCst);
+        let failed =
+            [codes::PURGE_QUEUE, codes::PURGE_INFLIGHT, codes::TIMED_OUT].map(|code| transactions.failed(code));
+        assert_eq!([true, true, false], failed);
+    }
+
+    #[test]
+    fn only_the_newest_ticket_has_a_turn() {
+        let transactions = Transactions::default();
+        let (older, newer) = (transactions.ticket(), transactions.ticket());
+        assert_eq!(Some(Error::Interrupted), transactions.turn(older, None).err());
+        let turn = transactions.turn(newer, None).expect("its turn");
+        let now = Some(Instant::now());
+        assert_eq!(Some(Error::code(codes::TIMED_OUT)), transactions.turn(newer, now).err(), "another call runs");
+        drop(turn);
+        assert!(transactions.turn(newer, now).is_ok());
+    }
+}

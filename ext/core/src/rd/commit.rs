@@ -46,3 +46,29 @@ impl Client {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_commits_together_have_the_code_of_the_first_that_failed() {
+        const REFUSED: i32 = codes::ILLEGAL_GENERATION;
+        let commit = |code, partition| {
+            let list = PartitionList::plain([("t", partition)]).expect("a list");
+            Commit { code, rows: list.entries() }
+        };
+        for (first, second, expected) in [
+            (0, 0, 0),
+            (codes::NO_OFFSET, 0, 0),
+            (codes::NO_OFFSET, REFUSED, REFUSED),
+            (0, REFUSED, REFUSED),
+            (REFUSED, 0, REFUSED),
+            (REFUSED, codes::NOT_COORDINATOR, REFUSED),
+        ] {
+            let both = commit(first, 0).and(commit(second, 1));
+            assert_eq!(expected, both.code, "{first} {second}");
+            assert_eq!(vec![0, 1], both.rows.iter().map(|row| row.partition).collect::<Vec<_>>());
+        }
+    }
+}

@@ -194,3 +194,46 @@ impl Drop for Conf {
 
 // SAFETY: a conf is plain memory without thread affinity.
 unsafe impl Send for Conf {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_is_read_as_it_was_set_and_refused_with_a_sentence() {
+        let mut conf = Conf::new();
+        conf.set("client.id", "me").expect("a good option");
+        assert_eq!((Some("me".into()), None), (conf.get("client.id"), conf.get("no.such.option")));
+        assert!(conf.set("no.such.option", "1").is_err_and(|reason| reason.contains("no.such.option")));
+        assert_eq!([Err("contains a NUL byte".into()), Err("contains a NUL byte".into())], {
+            [conf.set("client.id", "a\0"), conf.set("a\0", "x")]
+        });
+    }
+
+    #[test]
+    fn the_largest_answer_has_room_for_a_whole_fetch() {
+        let mut conf = Conf::new();
+        conf.set("receive.message.max.bytes", "1000000").expect("a good option");
+        conf.set("fetch.max.bytes", "2000000").expect("a good option");
+        assert_eq!(2_000_512, conf.largest_answer());
+        conf.set("receive.message.max.bytes", "3000000").expect("a good option");
+        assert_eq!(3_000_000, conf.largest_answer());
+    }
+
+    #[test]
+    fn properties_know_their_kind_and_their_other_name() {
+        let all = Conf::properties();
+        let find = |name: &str| all.iter().find(|property| property.name == name).expect(name);
+        let kinds = |name| [ClientKind::Producer, ClientKind::Consumer].map(|kind| find(name).is_of(kind));
+        assert_eq!([true, false], kinds("linger.ms"));
+        assert_eq!([false, true], kinds("group.id"));
+        assert_eq!([true, true], kinds("client.id"));
+        assert_eq!([false, false], kinds("error_cb"), "a callback");
+        assert_eq!([false, true], ["linger.ms", "client.id"].map(|name| find(name).is_common()));
+        assert_eq!(
+            ["queue.buffering.max.ms", "client.id"],
+            ["linger.ms", "client.id"].map(|name| find(name).reported_as())
+        );
+        assert_eq!("none, gzip, snappy, lz4, zstd", find("compression.codec").range);
+    }
+}

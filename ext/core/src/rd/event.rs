@@ -183,6 +183,13 @@ mod tests {
     }
 
     #[test]
+    fn messages_of_a_removed_partition_fail_with_one_code() {
+        assert_eq!([codes::UNKNOWN_PARTITION, codes::UNKNOWN_PARTITION, 0, 3], {
+            [codes::DESTROY, codes::UNKNOWN_PARTITION, 0, 3].map(cause)
+        });
+    }
+
+    #[test]
     fn a_panic_over_one_report_costs_no_other_message_its_own() {
         let mut conf = Conf::new();
         conf.set_events(sys::RD_KAFKA_EVENT_DR);

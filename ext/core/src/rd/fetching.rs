@@ -130,3 +130,23 @@ mod wrapped {
         toppar
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wait::{Outcome, Parker};
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn time_is_counted_in_microseconds() {
+        let outer = Instant::now();
+        let begun = now();
+        let inner = Instant::now();
+        // Into the next second.
+        assert_eq!(Outcome::TimedOut, Parker::new().park_until(Some(inner + Duration::from_millis(1050)), || false));
+        let least = inner.elapsed().as_micros() as i64;
+        let passed = now() - begun;
+        let most = outer.elapsed().as_micros() as i64;
+        assert!((least - 1..=most + 1).contains(&passed), "{least} {passed} {most}");
+    }
+}

@@ -114,3 +114,15 @@ impl<T: Send + Sync> PerProcess<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_knows_whether_this_process_made_it() {
+        let (own, foreign) = (Origin::here(), Origin::of_another_process());
+        assert_eq!((false, Some(std::process::id())), (own.is_foreign(), own.process()));
+        assert_eq!((true, None), (foreign.is_foreign(), foreign.process()));
+    }
+}

@@ -128,4 +128,27 @@ mod tests {
         assert!(PartitionList::own(std::ptr::null_mut()).is_none());
         assert!(PartitionList::copy_of(std::ptr::null()).is_none());
     }
+
+    #[test]
+    fn a_list_gives_back_what_was_put_in_it() {
+        let mut list = PartitionList::with_offsets([("a", 0, 5, 3), ("b", 7, 6, -1)]).expect("a list");
+        let long = vec![0xff; 1 << 20];
+        let metadata: [(&[u8], &[u8]); 3] = [(b"x", b""), (b"", &long), (&long, b"y\0z")];
+        for (first, second) in metadata {
+            list.set_metadata(0, first);
+            list.set_metadata(1, second);
+            let row = |topic: &str, partition, offset, leader_epoch, metadata: &[u8]| Entry {
+                topic: topic.into(),
+                partition,
+                offset,
+                leader_epoch,
+                metadata: metadata.into(),
+                error: 0,
+            };
+            assert!(vec![row("a", 0, 5, 3, first), row("b", 7, 6, -1, second)] == list.entries());
+        }
+        let plain = PartitionList::plain([("a", 2)]).expect("a list").entries();
+        assert_eq!((2, -1001, -1), (plain[0].partition, plain[0].offset, plain[0].leader_epoch));
+        assert_eq!(Some("a\0b"), PartitionList::plain([("a\0b", 0)]).err());
+    }
 }

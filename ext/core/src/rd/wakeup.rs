@@ -102,3 +102,24 @@ fn harmless(error: io::Error) -> io::Result<()> {
         _ => Err(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_takes_all_tokens_that_were_signalled() {
+        let wakeup = Wakeup::new().expect("a pipe");
+        let mut tokens = Vec::new();
+        wakeup.wait(Duration::ZERO, &mut tokens).expect("the pipe is whole");
+        assert!(tokens.is_empty());
+        // More than one read takes.
+        let signalled: Vec<_> = (0..3_000).map(|queue| Token { client: u32::MAX - queue, queue }).collect();
+        signalled.iter().for_each(|token| wakeup.signal(*token));
+        wakeup.wait(Duration::from_secs(60), &mut tokens).expect("the pipe is whole");
+        assert_eq!(signalled, tokens);
+        tokens.clear();
+        wakeup.wait(Duration::from_nanos(1), &mut tokens).expect("the pipe is whole");
+        assert!(tokens.is_empty());
+    }
+}

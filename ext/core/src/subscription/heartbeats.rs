@@ -143,6 +143,19 @@ mod tests {
     }
 
     #[test]
+    fn statistics_are_requested_for_it_unless_the_user_wants_them() {
+        let monitor = |millis: Option<&str>, limit| {
+            let mut conf = Conf::new();
+            millis.iter().for_each(|millis| conf.set("statistics.interval.ms", millis).expect("a good option"));
+            let HeartbeatMonitor { private, limit, .. } = HeartbeatMonitor::of(&mut conf, limit);
+            (private, limit, conf.get("statistics.interval.ms").unwrap_or_default())
+        };
+        let limit = Duration::from_secs(7);
+        assert_eq!((true, SILENCE, LOOKS.to_owned()), monitor(None, None));
+        assert_eq!((false, limit, "250".to_owned()), monitor(Some("250"), Some(limit)));
+    }
+
+    #[test]
     fn member_that_leaves_or_has_no_group_expects_no_heartbeats() {
         let expected = [(true, false), (true, true), (false, false), (false, true)]
             .map(|(subscribed, closing)| expects_heartbeats(subscribed, closing));

@@ -184,6 +184,26 @@ mod tests {
     use crate::poller::Poller;
     use crate::wait::Outcome;
 
+    #[test]
+    fn options_decide_how_a_group_is_read_and_left() {
+        let member = |settings: &[(&str, &str)]| {
+            let mut conf = Conf::new();
+            settings.iter().for_each(|(key, value)| conf.set(key, value).expect("a good option"));
+            let Membership { commits, left_out_after, steps_down, reads_singly, heartbeats } = Membership::of(&conf);
+            (commits, left_out_after.map(|time| time.as_secs()), steps_down, reads_singly, heartbeats)
+        };
+        let cooperative = ("partition.assignment.strategy", "cooperative-sticky");
+        let (consumer, fixed) = (("group.protocol", "consumer"), ("group.instance.id", "me"));
+        assert_eq!((true, Some(10), false, false, false), member(&[]));
+        assert_eq!((false, None, false, false, false), member(&[("enable.auto.commit", "f")]));
+        assert_eq!((true, None, false, false, false), member(&[("auto.commit.interval.ms", "0")]));
+        assert_eq!((true, Some(10), false, true, false), member(&[("enable.partition.eof", "TRUE")]));
+        assert_eq!((true, Some(10), true, true, false), member(&[cooperative]));
+        assert_eq!((true, Some(10), false, true, false), member(&[cooperative, fixed]));
+        assert_eq!((true, Some(10), false, true, true), member(&[consumer]));
+        assert_eq!((true, Some(10), false, true, true), member(&[consumer, cooperative]));
+    }
+
     /// A close would wait for its end, which never comes.
     #[test]
     fn no_join_follows_an_unsubscription() {
@@ -199,10 +219,13 @@ mod tests {
             assert_eq!(Outcome::Ready, member.mailbox().wait(&Parker::new(), deadline), "nothing happened in time");
             member.pop().expect("it is ready")
         };
+        assert!(!joins());
         member.subscribe(["t"]).expect("subscribed");
         assert!(joins());
         while !matches!(next(), SubscriptionEvent::Assigned(_)) {}
         assert!(!joins());
+        member.committed(&[("t", 0)], Duration::from_secs(60)).expect("answered");
+        assert_eq!(0, member.asking.load(Ordering::SeqCst));
         member.unsubscribe().expect("unsubscribed");
         let token = loop {
             if let SubscriptionEvent::Revoked { token, .. } = next() {

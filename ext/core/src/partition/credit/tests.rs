@@ -36,6 +36,10 @@ fn spent_credit_is_not_there_again_while_the_bytes_are_out() {
     credit.give_back(150);
     assert!(!rests(&credit));
     assert!(!credit.is_spent());
+    [10, 100].into_iter().for_each(|bytes| take(&credit, bytes));
+    assert!(credit.is_spent());
+    credit.give_back(10);
+    assert!(rests(&credit), "one batch of all the bytes is out");
 }
 
 #[test]

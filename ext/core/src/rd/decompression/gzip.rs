@@ -123,17 +123,22 @@ std::arch::global_asm!(
 mod tests {
     use super::*;
 
-    /// `count` zeros in gzip's words, by zlib's own compressor.
-    fn zeros(count: usize) -> Vec<u8> {
-        let (plain, mut length) = (vec![0u8; count], 0);
+    /// By zlib's own compressor.
+    fn packed(plain: &[u8]) -> Vec<u8> {
+        let mut length = 0;
         // SAFETY: buffers with their lengths.
         unsafe {
-            let mut packed = vec![0u8; zlib::compressBound(count as _) as usize];
+            let mut packed = vec![0u8; zlib::compressBound(plain.len() as _) as usize];
             length += packed.len() as zlib::uLongf;
-            assert_eq!(zlib::compress(packed.as_mut_ptr(), &mut length, plain.as_ptr(), count as _), zlib::Z_OK);
+            let code = zlib::compress(packed.as_mut_ptr(), &mut length, plain.as_ptr(), plain.len() as _);
+            assert_eq!(code, zlib::Z_OK);
             packed.truncate(length as usize);
             packed
         }
+    }
+
+    fn zeros(count: usize) -> Vec<u8> {
+        packed(&vec![0; count])
     }
 
     fn becomes(compressed: &[u8], limit: usize) -> Option<usize> {
@@ -162,5 +167,16 @@ mod tests {
         let half = becomes(&packed[..packed.len() / 2], 3_000_000).expect("half of it");
         assert!((1..3_000_000).contains(&half));
         assert_eq!(becomes(&[], 100), Some(0));
+    }
+
+    #[test]
+    fn the_same_bytes_come_back_with_a_zero_behind_them() {
+        for plain in [b"x".repeat(100_000), (0..=255).cycle().take(5_000).collect(), b"y".to_vec()] {
+            let output = inflate(&packed(&plain), plain.len()).expect("whole");
+            // SAFETY: that many bytes, and one behind them.
+            let bytes = unsafe { std::slice::from_raw_parts(output.bytes, output.length + 1) };
+            assert!(bytes[..plain.len()] == plain[..] && bytes[plain.len()..] == [0]);
+            output.discard();
+        }
     }
 }

@@ -1,0 +1,125 @@
+//! The clients of an administrator: which question goes to which, and what a question costs that gets no answer.
+
+mod support;
+
+use pelton_core::admin::{Admin, Call};
+use pelton_core::error::{Error, KafkaError};
+use pelton_core::poller::Poller;
+use pelton_core::rd::{Answer, Request, codes};
+use pelton_core::wait::{self, Outcome, Parker};
+use std::sync::Arc;
+use support::*;
+
+fn admin(servers: &str) -> Arc<Admin> {
+    let options = [("bootstrap.servers", servers), ("log_level", "0")];
+    Admin::new("test", options, Poller::global().expect("a pipe")).expect("an administrator")
+}
+
+/// Names of its clients: librdkafka gives each another one.
+fn clients(admin: &Admin) -> Vec<String> {
+    let mut names = Vec::new();
+    admin.with_clients(|client| names.push(client.name())).expect("open");
+    names
+}
+
+fn ask(admin: &Admin, request: &Request) -> Arc<Call> {
+    admin.ask(request, SECONDS).expect("asked")
+}
+
+fn answer(admin: &Admin, request: &Request) -> Result<Answer, KafkaError> {
+    let call = ask(admin, request);
+    assert_eq!(Outcome::Ready, call.wait(&Parker::new(), wait::deadline(Some(SECONDS))), "no answer in time");
+    call.answer().expect("it is done")
+}
+
+fn close(admin: &Arc<Admin>) {
+    admin.close().expect("ours");
+    assert_eq!(Outcome::Ready, admin.closing().wait(&Parker::new(), wait::deadline(Some(SECONDS))));
+}
+
+fn offsets_of(group: &str) -> Request {
+    Request::GroupOffsets(group.into())
+}
+
+const NOWHERE: &str = "127.0.0.1:1";
+
+#[test]
+fn a_question_for_a_coordinator_that_is_given_up_costs_its_client_and_another_one_does_not() {
+    let admin = admin(NOWHERE);
+    let first = clients(&admin);
+    assert_eq!((1, true, false), {
+        (first.len(), admin.is_prepared(&Request::ListGroups), admin.is_prepared(&offsets_of("g")))
+    });
+    let call = ask(&admin, &Request::ListGroups);
+    assert_eq!(Some(codes::TIMED_OUT), admin.give_up(&call).err().map(|error| error.code));
+    assert_eq!(first, clients(&admin));
+
+    let (one, other) = (ask(&admin, &offsets_of("g")), ask(&admin, &offsets_of("h")));
+    assert_eq!((2, true), (clients(&admin).len(), admin.is_prepared(&offsets_of("g"))));
+    assert_eq!(Some(codes::TIMED_OUT), admin.give_up(&one).err().map(|error| error.code));
+    assert_eq!((2, false), (clients(&admin).len(), admin.is_prepared(&offsets_of("g"))), "the other question is open");
+    assert!(admin.give_up(&other).is_err());
+    assert_eq!(first, clients(&admin));
+    close(&admin);
+}
+
+#[test]
+fn a_renewed_administrator_asks_with_another_client() {
+    let admin = admin(NOWHERE);
+    let first = clients(&admin);
+    let waiting = ask(&admin, &Request::ListGroups);
+    admin.renew().expect("open");
+    let both = clients(&admin);
+    assert_eq!((2, true), (both.len(), both.contains(&first[0])), "the first one still has a question");
+    assert!(admin.give_up(&waiting).is_err());
+    admin.renew().expect("open");
+    let last = clients(&admin);
+    assert!(last.len() == 1 && !both.contains(&last[0]), "{last:?} after {both:?}");
+    close(&admin);
+}
+
+#[test]
+fn a_close_ends_questions_and_refuses_new_ones() {
+    let admin = admin(NOWHERE);
+    let waiting = [ask(&admin, &Request::ListGroups), ask(&admin, &offsets_of("g"))];
+    close(&admin);
+    for call in waiting {
+        assert_eq!(Some(codes::DESTROY), call.answer().and_then(Result::err).map(|error| error.code));
+        assert_eq!(Some(codes::DESTROY), admin.give_up(&call).err().map(|error| error.code), "it has its answer");
+    }
+    assert_eq!(Some(Error::Closed), admin.ask(&Request::ListGroups, SECONDS).err());
+    assert_eq!(Some(Error::Closed), admin.renew().err());
+    assert_eq!(Some(Error::Closed), admin.topics(SECONDS).err());
+}
+
+#[test]
+fn answers_of_both_sides_are_kafkas() {
+    let cluster = cluster("t", 2);
+    cluster.create_topic("u", 1).expect("a topic");
+    let admin = admin(&cluster.bootstrap_servers());
+    let writer = producer(&cluster.bootstrap_servers(), &[]);
+    produce_all(&writer, "t", 1, &vec![b"x".to_vec(); 3]);
+    close_producer(&writer);
+    let mut topics = admin.topics(SECONDS).expect("an answer");
+    topics.sort();
+    assert_eq!(["t", "u"], topics[..]);
+    let ends = Request::ListOffsets(vec![("t".into(), 0, -1), ("t".into(), 1, -1)], false);
+    let Ok(Answer::List(rows)) = answer(&admin, &ends) else { panic!("no list") };
+    let mut found: Vec<_> = rows.iter().map(end).collect();
+    found.sort_unstable();
+    assert_eq!(vec![(0, 3), (1, 0)], found);
+    assert_eq!(1, clients(&admin).len());
+    let _ = answer(&admin, &offsets_of("g"));
+    assert_eq!(2, clients(&admin).len(), "an answered question costs nothing");
+    close(&admin);
+}
+
+/// Partition and offset of a row, which has no error.
+fn end(row: &Answer) -> (i64, i64) {
+    let Answer::List(columns) = row else { panic!("{row:?}") };
+    let [Answer::Text(topic), Answer::Number(partition), Answer::Number(offset), _, Answer::None] = &columns[..] else {
+        panic!("{columns:?}")
+    };
+    assert_eq!("t", topic);
+    (*partition, *offset)
+}
