@@ -272,6 +272,34 @@ mod tests {
     }
 
     #[test]
+    fn wait_that_comes_while_the_thread_rests_has_its_turn() {
+        let (producer, client) = lonely();
+        let deadline = Instant::now() + SECONDS;
+        for _ in 0..20 {
+            let linger = Linger::new(&client);
+            let _wait = linger.wait();
+            while linger.asked.load(Ordering::SeqCst) {
+                assert!(Instant::now() < deadline, "no turn");
+                std::thread::yield_now();
+            }
+        }
+        let _ = producer.close(Duration::ZERO);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn waits_of_many_producers_share_one_thread() {
+        let (producer, client) = lonely();
+        let waits: Vec<_> = (0..20).map(|_| Linger::new(&client).wait()).collect();
+        let tasks = std::fs::read_dir("/proc/self/task").expect("tasks");
+        let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+        let threads = names.filter(|name| name == "pelton.linger\n").count();
+        assert!(threads <= 2, "{threads}: one, and maybe one that ends just now");
+        drop(waits);
+        let _ = producer.close(Duration::ZERO);
+    }
+
+    #[test]
     fn turn_is_alone_only_if_no_other_producer_waits_for_one() {
         let (producer, client) = lonely();
         let (one, other) = (Linger::new(&client), Linger::new(&client));

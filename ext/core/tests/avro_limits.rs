@@ -1,4 +1,5 @@
-//! The largest schemas and documents of Avro that are read: what is at a limit is, and what is one beyond it is not.
+//! The largest schemas and documents of Avro that are read, and the names that they may have: what is at a limit is read,
+//! and what is one beyond it is not.
 
 use pelton_core::decode::avro::{Framing, Schema, SchemaId, TopicSchemas};
 use pelton_core::decode::{Refusal, Tree};
@@ -97,4 +98,25 @@ fn a_default_has_at_most_so_many_values() {
     };
     assert_eq!(Ok(1), with_default(65_535));
     assert!(with_default(65_536).is_err_and(|why| why.contains("has a default of another type")));
+}
+
+#[test]
+fn a_name_consists_of_words() {
+    for (name, valid) in [
+        ("a", true),
+        ("_a1.B_", true),
+        ("", false),
+        ("1a", false),
+        ("a-b", false),
+        ("a..b", false),
+        (".a", false),
+        ("a.1", false),
+        ("ä", false),
+    ] {
+        let found = parsed(&format!(r#"{{"type":"fixed","name":"{name}","size":1}}"#));
+        assert_eq!(valid, found.is_ok(), "{name:?}");
+        let field = format!(r#"{{"name":"{name}","type":"int"}}"#);
+        let found = parsed(&format!(r#"{{"type":"record","name":"R","fields":[{field}]}}"#));
+        assert_eq!(valid && !name.contains('.'), found.is_ok(), "the field {name:?}");
+    }
 }

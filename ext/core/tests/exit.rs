@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use support::*;
 
-const NO_LINGER_ENDS: (&str, &str) = ("linger.ms", "900000");
+/// Longer than the exit waits, and shorter than `message.timeout.ms`.
+const LONG_LINGER: (&str, &str) = ("linger.ms", "250000");
 
 fn ends(producer: &Producer, left: Duration, silent: bool) {
     producer.end_with_process(Exit { left, limit: SECONDS, silent });
@@ -85,7 +86,7 @@ fn wait_for_an_error(producer: &Producer) {
 
 fn messages_that_a_broker_takes_in_time_are_sent_without_their_linger() {
     let cluster = cluster("t", 1);
-    let producer = producer(&cluster.bootstrap_servers(), &[NO_LINGER_ENDS]);
+    let producer = producer(&cluster.bootstrap_servers(), &[LONG_LINGER]);
     send(&producer, "t", 3);
     ends(&producer, SECONDS, false);
     assert!(lost().is_empty());

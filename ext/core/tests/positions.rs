@@ -7,6 +7,7 @@ use pelton_core::error::Error;
 use pelton_core::partition::{Batch, Limits};
 use pelton_core::rd::PartitionList;
 use pelton_core::subscription::{Committed, Options, Subscription, SubscriptionEvent};
+use pelton_core::wait::Parker;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -362,4 +363,16 @@ fn position_and_end_of_each_partition_that_is_read_are_known() {
     let counts = ["known", "another"].map(|topic| reader.partition_count(topic, SECONDS));
     assert_eq!([Ok(1), Ok(3)], counts);
     close_subscription(&reader);
+}
+
+/// librdkafka asks for the committed offset first, and refuses each seek until it has the answer.
+#[test]
+fn a_seek_in_a_partition_whose_start_is_not_known_ends_at_its_deadline() {
+    let reader = subscription("127.0.0.1:1", "g", Options::default(), &[("log_level", "0")]);
+    reader.assign(&[("away", 0, -1001)]).expect("assigned");
+    let target = reader.announce_seek("away", 0).expect("assigned");
+    let Err(Error::Kafka(error)) = reader.seek(&target, 5, Duration::from_millis(50)) else { panic!("no broker") };
+    assert!(["_STATE", "_TIMED_OUT"].contains(&&*error.name), "{error}");
+    reader.close(Duration::ZERO).expect("ours");
+    reader.closing().wait(&Parker::new(), None);
 }

@@ -4,6 +4,7 @@ mod support;
 
 use pelton_core::budget::{self, Queued};
 use pelton_core::error::Error;
+use pelton_core::producer::{Outgoing, Producer};
 use std::time::Duration;
 use support::*;
 
@@ -11,6 +12,7 @@ const MB: usize = 1 << 20;
 /// Of a message, beside its payload and key.
 const ENTRY: usize = 256;
 const MESSAGE: usize = 1024;
+const KEY: usize = 24;
 
 /// Fills a queue. Returns how many bytes it took.
 fn fill(queue: &Queued) -> usize {
@@ -38,7 +40,8 @@ fn real_producers() {
     let all: Vec<_> = (0..25).map(|_| producer("127.0.0.1:1", &[("log_level", "0")])).collect();
     let payload = vec![0; MESSAGE];
     let fill = |producer| loop {
-        match pelton_core::producer::Producer::produce(producer, message("t", 0, &payload)) {
+        let keyed = Outgoing { key: Some(&payload[..KEY]), ..message("t", 0, &payload[KEY..]) };
+        match Producer::produce(producer, keyed) {
             Err(Error::QueueFull) => break,
             result => drop(result.expect("accepted")),
         }

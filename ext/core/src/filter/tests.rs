@@ -227,3 +227,21 @@ fn patterns_that_are_decided_here() {
     assert_eq!(Pattern::new("a.b", false, true, false).matches(b"a\nb"), Some(true));
     assert_eq!(Pattern::new("a.b", false, false, false).matches(b"a\nb"), Some(false));
 }
+
+/// A message that it refused would never come to Ruby.
+#[test]
+fn a_number_and_a_literal_that_only_ruby_compares_are_undecided() {
+    let one_of = |literals: Vec<Literal>| field("a", Check::OneOf(literals.into_iter().collect()));
+    let text = || Literal::Text(b"7".to_vec());
+    for (filter, number, other) in [
+        (one_of(vec![Literal::Foreign]), None, None),
+        (one_of(vec![Literal::Foreign, Literal::Int(7)]), Some(true), None),
+        (one_of(vec![Literal::Int(8)]), Some(false), Some(true)),
+        (field("a", Check::Ordered(Greater, None, Literal::Foreign)), None, None),
+    ] {
+        assert_eq!([number, other], ["7", "8"].map(|value| ask(&filter, Some(&format!(r#"{{"a":{value}}}"#)))));
+    }
+    for (filter, found) in [(one_of(vec![Literal::Foreign]), false), (one_of(vec![Literal::Foreign, text()]), true)] {
+        assert_eq!(Some(found), ask(&filter, Some(r#"{"a":"7"}"#)));
+    }
+}

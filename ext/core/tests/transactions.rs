@@ -1,0 +1,39 @@
+//! What a producer remembers of its transactions.
+
+mod support;
+
+use pelton_core::wait;
+use std::time::Duration;
+use support::*;
+
+/// The next transaction would fail because of it, so it gets another client.
+#[test]
+fn an_abort_that_does_not_wait_for_its_messages_may_leave_a_gap() {
+    let cluster = cluster("t", 1);
+    let producer = producer(&cluster.bootstrap_servers(), &[("transactional.id", "gap")]);
+    let transactions = producer.transactions();
+    let deadline = || wait::deadline(Some(SECONDS));
+    for (patience, gap) in [(SECONDS, false), (Duration::ZERO, true)] {
+        producer.begin_transaction(transactions.ticket(), deadline()).expect("begun");
+        drop(producer.produce(message("t", 0, b"x")).expect("room"));
+        assert_eq!(Ok(true), producer.abort_transaction(transactions.ticket(), deadline(), patience), "it was aborted");
+        assert_eq!((false, gap), (transactions.is_open(), transactions.has_gap()), "{patience:?}");
+    }
+    close_producer(&producer);
+}
+
+#[test]
+fn a_committed_transaction_is_not_aborted_any_more() {
+    let cluster = cluster("t", 1);
+    let producer = producer(&cluster.bootstrap_servers(), &[("transactional.id", "done")]);
+    let transactions = producer.transactions();
+    let deadline = || wait::deadline(Some(SECONDS));
+    producer.begin_transaction(transactions.ticket(), deadline()).expect("begun");
+    assert!(transactions.is_open());
+    let delivery = producer.produce(message("t", 0, b"x")).expect("room");
+    producer.commit_transaction(transactions.ticket(), deadline()).expect("committed");
+    assert!(delivery.is_delivered() && !transactions.is_open());
+    assert_eq!(Ok(false), producer.abort_transaction(transactions.ticket(), deadline(), SECONDS));
+    assert!(!transactions.has_gap());
+    close_producer(&producer);
+}
