@@ -271,21 +271,6 @@ mod tests {
         let _ = producer.close(Duration::ZERO);
     }
 
-    #[test]
-    fn wait_that_comes_while_the_thread_rests_has_its_turn() {
-        let (producer, client) = lonely();
-        let deadline = Instant::now() + SECONDS;
-        for _ in 0..20 {
-            let linger = Linger::new(&client);
-            let _wait = linger.wait();
-            while linger.asked.load(Ordering::SeqCst) {
-                assert!(Instant::now() < deadline, "no turn");
-                std::thread::yield_now();
-            }
-        }
-        let _ = producer.close(Duration::ZERO);
-    }
-
     #[cfg(target_os = "linux")]
     #[test]
     fn waits_of_many_producers_share_one_thread() {

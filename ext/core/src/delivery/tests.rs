@@ -16,7 +16,12 @@ fn flag() -> Arc<Flag> {
 }
 
 fn report(delivery: &Delivery, index: usize, error: i32) {
-    report_unsent(delivery.slab(), delivery.position(index), Report { partition: 1, offset: 7, error, micros: 0 }, true);
+    report_unsent(
+        delivery.slab(),
+        delivery.position(index),
+        Report { partition: 1, offset: 7, error, micros: 0 },
+        true,
+    );
 }
 
 fn publisher() -> (Arc<Feed>, Arc<ReportPublisher>) {
