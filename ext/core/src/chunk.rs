@@ -334,6 +334,3 @@ impl Task for Chunk {
         self.decode();
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -53,3 +53,6 @@ impl GivenPartition {
         batch
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,12 @@
+//! What becomes of the chunks of a batch, and of their tasks.
+
 use super::*;
-use crate::decode::Kind;
-use crate::decode::avro::{Framing, Schema, TopicSchemas};
+use crate::chunk::{CHUNK_MESSAGES, Chunk, Part};
+use crate::decode::avro::{Framing, Schema, SchemaId, TopicSchemas};
+use crate::decode::{Kind, Node, Task};
 use crate::filter::{Check, Literal, PathStep, Subject};
-use crate::format::Shape;
-use crate::partition::{Batch, GivenPartition};
+use crate::format::{Encoding, Shape};
+use std::sync::atomic::Ordering;
 
 fn messages<'a>(payloads: &[Option<&'a [u8]>]) -> Vec<GivenMessage<'a>> {
     let headers = || vec![(&b"h"[..], Some(&b"v"[..]))];
@@ -196,12 +199,4 @@ fn what_the_owner_of_an_object_notes_is_gone_with_the_object() {
         assert!(chunk.add_object(1));
         assert_eq!(vec![0; words], noted());
     }
-}
-
-#[test]
-fn trees_that_are_used_again_are_empty() {
-    let documents = documents(100);
-    drop(batch(Format::JSON, None, &some(&documents)));
-    let trees: Vec<Tree> = std::iter::from_fn(|| TREES.take()).collect();
-    assert!(trees.iter().all(|tree| tree.end() == Tree::new().end()));
 }
