@@ -1,7 +1,7 @@
 //! What becomes of the chunks of a batch, and of their tasks.
 
 use super::*;
-use crate::chunk::{CHUNK_MESSAGES, Chunk, Part};
+use crate::chunk::{CHUNK_MESSAGES, Chunk, MessagePart};
 use crate::decode::avro::{Framing, Schema, SchemaId, TopicSchemas};
 use crate::decode::{Kind, Node, Task};
 use crate::filter::{Check, Literal, PathStep, Subject};
@@ -191,8 +191,11 @@ fn what_the_owner_of_an_object_notes_is_gone_with_the_object() {
         assert!(chunk.add_object(1));
         assert_eq!(vec![0; words], noted());
         chunk.words(1).for_each(|word| word.store(5, Ordering::Relaxed));
-        assert_eq!(Some(5), chunk.word(1, Part::Payload).map(|word| word.load(Ordering::Relaxed)));
-        assert_eq!([keeps_parts; 2], [Part::Key, Part::Headers].map(|part| chunk.word(1, part).is_some()));
+        assert_eq!(Some(5), chunk.word(1, MessagePart::Payload).map(|word| word.load(Ordering::Relaxed)));
+        assert_eq!(
+            [keeps_parts; 2],
+            [MessagePart::Key, MessagePart::Headers].map(|part| chunk.word(1, part).is_some())
+        );
         assert!(!chunk.add_object(1), "there is one");
         assert_eq!(vec![5; words], noted());
         chunk.remove_object(1);
