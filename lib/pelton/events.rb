@@ -43,6 +43,11 @@ module Pelton
       reason: "why, as a String: `\"SIGTERM\"`, `\"stop\"` …"
     }.freeze
 
+    # Of a failed message that came from a retry topic.
+    READ = { topic: "where the message was read; if it came from a retry topic, that topic",
+             offset: "its offset there" }.freeze
+    private_constant :READ
+
     TABLE = [
       ["error.occurred", %i[error source client group topic partition offset attempt failure_id trace_id],
        "An error occurred. Values other than `error` and `source` are missing or nil where they are unknown.",
@@ -86,7 +91,8 @@ module Pelton
        "A produced message was dropped before Kafka confirmed it: by a close that ran out of time, or by an abort. " \
        "Subscribe before the producer opens."],
       ["message.skipped", %i[group topic partition offset attempts error failure_id],
-       "A message failed too often and was skipped, because its topic has `then: :skip`."],
+       "A failed message was skipped: after the last retry, if its topic has `then: :skip`, or because `on_failure` " \
+       "returned `:skip`.", READ],
       ["message.dropped", %i[group topic partition offset count reason],
        "Messages were kept from `consume` by the route. They count as done.",
        { offset: "where the job (with `:where`: the batch) began",
@@ -96,11 +102,12 @@ module Pelton
        "messages after it will be processed again.", { offset: "the unfinished message", count: "number of finished " \
                                                                                                 "messages after it" }],
       ["message.postponed", %i[group topic partition offset attempts error failure_id to due_in],
-       "A failed message was copied to a retry topic.", { due_in: "seconds until it is tried again" }],
+       "A failed message was copied to a retry topic.", { **READ, due_in: "seconds until it is tried again" }],
       ["message.dead_lettered",
        %i[group topic partition offset attempts error failure_id to payload_omitted],
        "A failed message was copied to the dead letters.",
-       { error: "the exception, or the `reason` of dispatch_to_dead_letters",
+       { **READ,
+         error: "the exception, or the `reason` of dispatch_to_dead_letters",
          payload_omitted: "name of the error with which Kafka refused the payload; usually nil" }],
       ["producer.queue_full", %i[client waits seconds],
        "Threads had to wait for room in a producer's queue. At most once a second per producer.",
@@ -160,8 +167,8 @@ module Pelton
       ["partition.sought", %i[group topic partition target], "A consumer moved its position.",
        { target: "what `seek` got: an offset, a Time, `:beginning` or `:end`" }],
       ["partition.stopped", %i[group topic partition offset attempts error failure_id],
-       "A message failed too often, and its topic has `then: :stop`. The partition reads nothing more until a seek, " \
-       "a restart or a rebalance."],
+       "A message failed for the last time that its topic allows, without dead letters or `then: :skip`; or " \
+       "`on_failure` returned `:stop`. The partition reads nothing more until a seek, a restart or a rebalance."],
       ["consumer.consuming", %i[group topic partition offset messages attempt],
        "A call of `consume`, or of `process` for a batch, begins. Published on the thread that makes the call.",
        { messages: "number of messages" }],

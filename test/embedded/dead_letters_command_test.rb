@@ -169,6 +169,14 @@ class DeadLettersCommandsTest < Minitest::Test
     assert_equal 5, app.each(@name).count
   end
 
+  def test_delete_takes_a_status
+    assert_equal 0, call("delete", @dead, "--id", "f0")
+    [["redriven", 0], ["deleted", 1], ["open", 3], ["all", 4]].each do |status, count|
+      assert_equal 0, call("delete", @dead, "--status", status, "--dry-run"), @err.string
+      assert_equal "would be deleted: #{count} letter#{"s" unless count == 1} of #{@dead}\n", @out.string
+    end
+  end
+
   def test_delete_asks_unless_letters_are_named_or_yes_is_given
     assert_equal 1, call("delete", @dead)
     assert_includes @err.string, "--yes: is needed"

@@ -63,31 +63,6 @@ class DeadLettersTest < Minitest::Test
     assert_equal [ours], backtrace(IOError.new, 5, [ours])
   end
 
-  def test_letter_that_was_sent_back_and_failed_again_keeps_its_first_place
-    headers = { "pelton.topic" => "orders", "pelton.partition" => "3", "pelton.offset" => "41",
-                "pelton.attempts" => "6", "pelton.timestamp_ms" => "1600000000000", "pelton.group" => "g",
-                "pelton.redrives" => "2" }
-    failing(5, messages: [message_at(5, "{}", key: "k", headers: headers, timestamp_ms: 1_700_000_000_123)])
-    work_all
-    origin = Pelton::Origin.of(dead.first)
-    assert_equal ["orders", 3, 41, 1, 2],
-                 [origin.topic, origin.partition, origin.offset, origin.attempts, origin.redrives]
-    # Not that of the first letter: Kafka might delete this one at once.
-    assert_equal [1_700_000_000_123] * 2, [dead.first.timestamp_ms, origin.timestamp_ms]
-  end
-
-  def test_letter_of_another_topic_or_without_its_payload_gets_the_place_where_it_failed
-    place = { "pelton.partition" => "3", "pelton.offset" => "41", "pelton.attempts" => "6" }
-    others = [{ "pelton.topic" => "bills" }, { "pelton.topic" => "orders", "pelton.payload_omitted" => "X" }]
-    messages = others.each_with_index.map { |headers, offset| message_at(offset, "{}", headers: place.merge(headers)) }
-    failing(0, 1, messages: messages)
-    work_all
-    origins = dead.map { |copy| Pelton::Origin.of(copy) }
-    assert_equal([["orders", 0, 0], ["orders", 0, 1]],
-                 origins.map { |origin| [origin.topic, origin.partition, origin.offset] })
-    assert_equal [nil, nil], origins.map(&:payload_omitted)
-  end
-
   # A message with a nil payload stays one in its dead letter.
   def test_tombstone_stays_a_tombstone_in_its_dead_letter
     failing(0, messages: [message_at(0, nil, key: "k")])

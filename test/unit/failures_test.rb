@@ -89,6 +89,35 @@ class FailuresTest < Minitest::Test
     assert_equal [6], marked
   end
 
+  # An app that removes private data keeps the headers that it knows. The letter had no origin then.
+  def test_a_change_cannot_lose_pelton_s_headers
+    deeds = [->(letter) { letter[:headers] = letter[:headers].slice("trace") }, ->(letter) { letter.delete(:headers) },
+             ->(letter) { letter[:headers] = nil }, ->(letter) { letter[:headers].clear },
+             ->(letter) { letter[:headers]["pelton.offset"] = "7" }]
+    kept = deeds.map do |deed|
+      anew
+      failing(5, messages: [message_at(5, headers: { "trace" => "1", "card" => "4" })],
+                 on_dead_letter: ->(letter, _) { deed.call(letter) })
+      work_all
+      origin = Pelton::Origin.of(dead.first)
+      assert_equal ["orders", 5, "IOError", 16], [origin.topic, origin.offset, origin.error, origin.failure_id.size]
+      dead.first.raw_headers.keys.grep_v(/\Apelton\./)
+    end
+    assert_equal [%w[trace], [], [], [], %w[trace card]], kept
+  end
+
+  # They may contain private data.
+  def test_a_change_may_remove_or_replace_the_texts_of_the_error
+    change = lambda do |letter, _|
+      letter[:headers].delete("pelton.backtrace")
+      letter[:headers]["pelton.error_message"] = "removed"
+    end
+    failing(5, messages: [message_at(5)], on_dead_letter: change)
+    work_all
+    assert_equal ["IOError", "removed", nil],
+                 Pelton::Origin.of(dead.first).then { |origin| [origin.error, origin.error_message, origin.backtrace] }
+  end
+
   # Nothing is sent that it did not let pass, and nothing is lost.
   def test_a_change_that_fails_keeps_the_message
     deeds = [->(_) { raise "on purpose" }, ->(_) { exit }, ->(_) { throw :nowhere },
@@ -205,6 +234,13 @@ class FailuresTest < Minitest::Test
       assert_equal 1, named("consumer.retrying").count { |event| event[:offset] == 1 }
       assert_equal [1], marked
     end
+  end
+
+  def test_dead_letter_in_a_route_without_dead_letters_names_the_cause
+    decide(:dead_letter)
+    error = named("error.occurred").find { |event| event[:source] == "on_failure" }[:error]
+    assert_equal "topic orders: on_failure = :dead_letter: the route has no dead_letters, so the message is retried: " \
+                 "add dead_letters to the route, or return [:dead_letter, \"topic\"]", error.message
   end
 
   def test_a_callable_that_raises_or_exits

@@ -28,6 +28,8 @@ module Pelton
     TIMES = %i[failed_at due_at].freeze
     # What a letter that is sent back keeps.
     PLACE = %i[topic partition offset timestamp_ms].freeze
+    # Texts that an app may have to remove.
+    TEXTS = %i[error_message backtrace].freeze
     ERROR_BYTES = 1_000
     # Most bytes of a backtrace, and of one of its lines.
     BACKTRACE_BYTES = 8_000
@@ -35,7 +37,8 @@ module Pelton
     # The beginning of a line of Pelton's own code.
     OURS = File.join(File.dirname(__dir__), "").freeze
     AS_IT_IS = [Encoding::UTF_8, Encoding::BINARY, Encoding::US_ASCII].freeze
-    private_constant :FIELDS, :NUMBERS, :TIMES, :PLACE, :ERROR_BYTES, :BACKTRACE_BYTES, :LINE_BYTES, :OURS, :AS_IT_IS
+    private_constant :FIELDS, :NUMBERS, :TIMES, :PLACE, :TEXTS, :ERROR_BYTES, :BACKTRACE_BYTES, :LINE_BYTES, :OURS,
+                     :AS_IT_IS
 
     #: (topic: String, partition: Integer, offset: Integer, timestamp_ms: Integer?, group: String?, attempts: Integer,
     #:  error: String?, error_message: String?, failure_id: String?, failed_at: Time?, due_at: Time?,
@@ -102,14 +105,10 @@ module Pelton
       freeze
     end
 
-    # For Pelton: the first place of a message that was sent back to its topic, from the dead letters; nil: it is not
-    # known. The timestamp is the message's own, because Kafka deletes by age.
-    #: (Message) -> Origin?
-    def replayed(message)
-      return if topic != message.topic || payload_omitted
-
-      with(timestamp_ms: message.timestamp_ms)
-    end
+    # For Pelton: true: this is the first place of a message that was sent back to its topic, from the dead letters.
+    # false: its first place is not known.
+    #: (Message) -> bool
+    def first_of?(message) = topic == message.topic && payload_omitted.nil?
 
     # For a dead letter that is sent back: it keeps where the message was first, and nothing of the failure, so that its
     # attempts count from 1. group: the only group that gets it from a retry topic.
@@ -134,6 +133,14 @@ module Pelton
     def headers(others)
       ours = HEADERS.to_h { |field, name| [name, value(public_send(field))] }
       { **others.except(*ours.keys), **ours.compact }
+    end
+
+    # For Pelton: these headers, with what Pelton wrote into them, whatever was changed there. The texts of the error
+    # may be private, so they stay as they are: changed, or removed.
+    #: (Hash[String, untyped]) -> Hash[String, untyped]
+    def restored(given)
+      texts = HEADERS.values_at(*TEXTS)
+      { **headers(given).except(*texts), **given.slice(*texts) }
     end
 
     def inspect = "#<#{self.class} #{topic}/#{partition} offset #{offset}, #{attempts} attempts, #{error}>"

@@ -24,8 +24,11 @@ module Pelton
         @to = to
         @change = change
         @origin = Origin.after(failure, group: group, first: first, due_in: due_in, backtrace: backtrace)
-        # Does the copy have the message's timestamp?
-        @own_time = due_in.nil?
+        # A copy in a retry topic has the present time, because Kafka deletes messages by their age. So a letter from
+        # there has the message's first timestamp. After a redrive, that is too old: Kafka might delete the letter at
+        # once.
+        from = first&.due_at && first.redrives.nil? ? first : failure.message
+        @timestamp = from.timestamp_ms unless due_in
       end
 
       # Sends the copy and waits until Kafka has it. Raises what produce_sync raises, and what `on_dead_letter` raises.
@@ -42,7 +45,7 @@ module Pelton
       # message is. nil: nothing is left to try, or this copy may work later. A copy in a retry topic needs its payload.
       #: (KafkaError) -> Copy?
       def instead(error)
-        if error.name == :INVALID_TIMESTAMP && @own_time then dup.tap { |copy| copy.own_time = false }
+        if error.name == :INVALID_TIMESTAMP && @timestamp then dup.tap { |copy| copy.timestamp = nil }
         elsif too_large?(error) && @origin.backtrace then dup.omit_backtrace
         elsif error.message_refused? && !omitted && !@origin.due_at then dup.tap { |copy| copy.omit(error.name) }
         end
@@ -54,7 +57,7 @@ module Pelton
 
       protected
 
-      attr_writer :own_time
+      attr_writer :timestamp
 
       def omit_backtrace
         @origin = @origin.without_backtrace
@@ -62,7 +65,7 @@ module Pelton
       end
 
       def omit(refusal)
-        @own_time = false
+        @timestamp = nil
         @origin = @origin.without_payload(refusal)
       end
 
@@ -79,22 +82,24 @@ module Pelton
         unlimited.produce_copy(**letter)
       end
 
-      # Raises if `on_dead_letter` changed the topic: the events name the original one.
+      # Raises if `on_dead_letter` changed the topic: the events name the original one. It cannot lose Pelton's
+      # headers: without them, a letter could be neither found nor redriven.
       def change(letter)
         @change.call(letter, @failure)
-        return if letter[:topic] == @to
+        unless letter[:topic] == @to
+          raise InvalidMessageError.new(:topic, letter[:topic], "#{@to} (on_failure may name another)")
+        end
 
-        raise InvalidMessageError.new(:topic, letter[:topic], "#{@to} (on_failure may name another)")
+        headers = letter[:headers]
+        letter[:headers] = @origin.restored(headers || {}) if headers.nil? || headers.is_a?(Hash)
       end
 
-      # A copy in a retry topic has the present time, because Kafka deletes messages by their age.
       def content
         message = @failure.message
         return { payload: "", key: key, headers: @origin.headers({}) } if omitted
 
-        time = @origin.timestamp_ms if @own_time
         { payload: message.raw_payload, key: message.raw_key, headers: @origin.headers(message.raw_headers),
-          timestamp: (time if time&.positive?) }
+          timestamp: (@timestamp if @timestamp&.positive?) }
       end
 
       # The key of a copy without a payload. It always has a key, because a compacted topic refuses messages without

@@ -3,8 +3,8 @@
 module Pelton
   module Consuming
     # A message that failed. `on_failure` and `on_dead_letter` get it.
-    #   error    what consume raised; or the `reason` of dispatch_to_dead_letters
-    #   message  the first message that is not finished
+    #   error    what consume raised; or the `reason` of dispatch_to_dead_letters, an exception, a String or nil
+    #   message  the first message that is not finished; from a retry topic, `message.origin` has its first place
     #   attempt  how often it was tried so far, in all retry topics that it went through
     #   id       "9f86d081884c7d65": the id of this failure, which its events and the message's copy have, too
     #: (Exception, Message, Integer, String) -> void
@@ -17,7 +17,7 @@ module Pelton
       #: (Result) -> Failure
       def self.of(result) = new(result.error, result.messages.first, result.attempt, result.failure_id)
 
-      # The message's topic.
+      # The topic in which it was read, which may be a retry topic.
       #   failure.topic # => "orders"
       #: () -> String
       def topic = message.topic

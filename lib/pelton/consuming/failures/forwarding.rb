@@ -89,7 +89,7 @@ module Pelton
 
       def copy(failure, to, due_in = nil)
         first = failure.message.origin
-        first = first&.replayed(failure.message) unless @topic.stage
+        first = nil unless @topic.stage || first&.first_of?(failure.message)
         return Copy.new(failure, group: @facts[:group], to: to, first: first, due_in: due_in) if due_in
 
         Copy.new(failure, group: @facts[:group], to: to, first: first, change: @topic.on_dead_letter,

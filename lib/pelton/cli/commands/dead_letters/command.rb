@@ -26,6 +26,12 @@ module Pelton
         end
         private_class_method :filters
 
+        # Adds the option for the status of letters.
+        def self.status(description)
+          option :status, "--status STATUS", description, choices: %w[open redriven deleted all], default: "open"
+        end
+        private_class_method :status
+
         # Adds the option for the most letters.
         def self.limit(default = nil)
           option(:limit, "--limit N", "at most this many letters", type: Integer, default: default) do |count|
@@ -73,7 +79,7 @@ module Pelton
         end
 
         def filters
-          given = options.slice(:since, :until).compact
+          given = { **options.slice(:since, :until).compact, status: options[:status].to_sym }
           %i[id group topic error key].each do |name|
             values = options.fetch(:"#{name}s")
             given[name] = values unless values.empty?

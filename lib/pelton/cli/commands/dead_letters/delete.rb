@@ -15,6 +15,7 @@ module Pelton
         example "pelton dead-letters delete orders.dead --until 30d --yes", "those that failed 30 days ago or earlier"
         arguments "[TOPIC...]"
         limits
+        status "which letters"
         confirms
         connects
 

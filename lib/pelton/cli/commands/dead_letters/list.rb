@@ -17,7 +17,7 @@ module Pelton
         example "pelton dead-letters list orders.dead --by error", "how many of each error"
         arguments "[TOPIC...]"
         filters
-        option :status, "--status STATUS", "which letters", choices: %w[open redriven deleted all], default: "open"
+        status "which letters"
         limit 50
         option :by, "--by FACT", "count letters instead", choices: %w[error group topic status]
         connects
@@ -29,10 +29,9 @@ module Pelton
 
         def run
           topics = all(arguments)
-          chosen = { **filters, status: options[:status].to_sym }
-          return count(topics, chosen) if options[:by]
+          return count(topics) if options[:by]
 
-          found = topics.flat_map { |topic| topic.list(limit: options[:limit] + 1, **chosen) }
+          found = topics.flat_map { |topic| topic.list(limit: options[:limit] + 1, **filters) }
           print_first(found.sort_by { |letter| -letter.failed_at.to_f }, topics.size > 1)
         end
 
@@ -44,9 +43,9 @@ module Pelton
           (output.json? ? err : output).puts "There are more: see --limit."
         end
 
-        def count(topics, chosen)
+        def count(topics)
           by = options[:by].to_sym
-          counts = topics.map { |topic| topic.count_by(by, **chosen) }
+          counts = topics.map { |topic| topic.count_by(by, **filters) }
           total = counts.inject({}) { |all, of_topic| all.merge(of_topic) { |_, *letters| letters.sum } }
           rows = total.sort_by { |_, letters| -letters }.map { |value, letters| { by => value, letters: letters } }
           output.table(rows, empty: "no letters")

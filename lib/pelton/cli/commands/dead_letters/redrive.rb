@@ -23,15 +23,14 @@ module Pelton
         limits
         option :to, "--to TOPIC", "send them to this topic"
         option :retry_topic, "--retry-topic SECONDS", "send them to the retry topic with this delay", type: Float
-        option :status, "--status STATUS", "which letters; others than open ones are sent again",
-               choices: %w[open redriven deleted all], default: "open"
+        status "which letters; others than open ones are sent again"
         connects
 
         private
 
         def run
-          more = { **options.slice(:to, :retry_topic), status: options[:status].to_sym }
-          handle("redriven") { |topic, filters, &block| topic.redrive(**more, **filters, &block) }
+          where = options.slice(:to, :retry_topic)
+          handle("redriven") { |topic, filters, &block| topic.redrive(**where, **filters, &block) }
         end
       end
     end

@@ -13,6 +13,10 @@ module Pelton
       class OnFailure
         ANSWERS = ":retry, :dead_letter, [:dead_letter, \"topic\"], :skip or :stop"
 
+        NO_TOPIC = "the route has no dead_letters, so the message is retried: add dead_letters to the route, or " \
+                   "return [:dead_letter, \"topic\"]"
+        private_constant :ANSWERS, :NO_TOPIC
+
         def self.for(topic, bus) = topic.on_failure && new(topic, bus)
 
         #: (Routing::Topic, Notifications) -> void
@@ -48,12 +52,14 @@ module Pelton
           end
         end
 
-        def destination(answer)
-          answer = [:dead_letter, @topic.dead_letters] if answer == :dead_letter
+        def destination(given)
+          answer = given == :dead_letter ? [given, @topic.dead_letters] : given
           word, to = answer
           return Settings::TOPIC.fetch(:dead_letters).check(to) if answer.is_a?(Array) && word == :dead_letter && to
 
-          raise ConfigError.new("topic #{@topic.name}: on_failure", answer, "it returned no #{ANSWERS}")
+          raise ConfigError.new("topic #{@topic.name}: on_failure", given, NO_TOPIC) if given == :dead_letter
+
+          raise ConfigError.new("topic #{@topic.name}: on_failure", given, "it returned no #{ANSWERS}")
         end
 
         def report(error, failure)
