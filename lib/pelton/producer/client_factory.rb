@@ -13,7 +13,10 @@ module Pelton
     class ClientFactory
       REPORTS = %w[message.acknowledged message.purged].freeze
       NO_REPORTS = "a producer opened without reporting it; subscribe before the first producer opens"
-      private_constant :REPORTS, :NO_REPORTS
+      # An option and its other name.
+      LINGER = %w[linger.ms queue.buffering.max.ms].freeze
+      MESSAGE_TIMEOUT = %w[message.timeout.ms delivery.timeout.ms].freeze
+      private_constant :REPORTS, :NO_REPORTS, :LINGER, :MESSAGE_TIMEOUT
 
       # Options of librdkafka for this producer only.
       #: () -> Hash[String, untyped]
@@ -80,6 +83,7 @@ module Pelton
       end
 
       def open_native(options, poller)
+        check_linger(options)
         MemoryBudget.apply(@config, native)
         polling = poller.polling(@config.polling.max_time)
         client = Oauth.of(native).open(@name, @config.oauth, @bus, options) do
@@ -92,6 +96,17 @@ module Pelton
         counters = @bus.counters
         client.count_times(counters.map { |counter| counter.times(@name) }) if counters.any?
         client
+      end
+
+      # librdkafka would open the client, and refuse each topic without a reason.
+      def check_linger(options)
+        linger, timeout = [LINGER, MESSAGE_TIMEOUT].map do |names|
+          options.select { |name, _| names.include?(name) }.to_a.last # as librdkafka: the last one counts
+        end
+        return if linger.nil? || timeout.nil? || timeout.last.to_i.zero? || linger.last.to_f < timeout.last.to_i
+
+        raise ConfigError.new(*linger, "messages would time out before they are sent: expected less than " \
+                                       "#{timeout.first} (#{timeout.last})")
       end
 
       # Is the client replaced after a fatal error? A transactional one always is, an idempotent one if
