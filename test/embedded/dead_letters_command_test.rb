@@ -190,6 +190,25 @@ class DeadLettersCommandsTest < Minitest::Test
     assert_equal [{ "status" => "deleted", "letters" => 4 }], json("list", @dead, "--by", "status", "--status", "all")
   end
 
+  # They were left out without a word.
+  def test_topics_that_on_failure_may_name_are_found
+    other = topic
+    main = @name
+    odd = @dead
+    given = Pelton::App.new
+    given.config.kafka = { "bootstrap.servers" => @cluster.bootstrap_servers }
+    given.config.group_id = "g"
+    given.routes do
+      topic main, to: Nothing do
+        decode :bytes
+        dead_letters other
+        on_failure ->(_) { [:dead_letter, odd] }, dead_letters: [odd]
+      end
+    end
+    assert_equal 0, call("list", "--json", given: given)
+    assert_equal [@dead] * 4, JSON.parse(@out.string).map { |letter| letter["dead_letters"] }
+  end
+
   # An app's topics, as its routes decode them.
   def test_with_an_app_no_topic_is_needed
     dead = @dead

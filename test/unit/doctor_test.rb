@@ -311,6 +311,7 @@ class DoctorTest < Minitest::Test
     route("orders") do
       retry_in 10
       dead_letters "orders.dead"
+      on_failure ->(_) { [:dead_letter, "orders.odd"] }, dead_letters: ["orders.odd"]
     end
     @native.topics = { "orders" => 2, "broken" => RuntimeError.new }
     listening do |server|
@@ -320,6 +321,7 @@ class DoctorTest < Minitest::Test
       assert_equal 1, report.facts["brokers"][server]["topics"]
       assert_found :warning, "topic orders.retry.10", /does not exist: create it for the retries of orders\z/, report
       assert_found :warning, "topic orders.dead", /for the dead letters of orders\z/, report
+      assert_found :warning, "topic orders.odd", /for the dead letters of orders\z/, report
       assert_equal 1, report.findings.count { |finding| finding[:about] == "topic orders.dead" }
       refute(report.findings.any? { |finding| finding[:about] == "topic orders" && finding[:level] != :note })
     end

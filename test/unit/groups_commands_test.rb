@@ -126,8 +126,8 @@ class GroupsCommandsTest < Minitest::Test
     @kafka.commits["mailing"] = { ["bills", 0] => [1, ""] }
     text, = pelton("lag")
     assert_match(/^billing +orders +0 +40 +60 +20$/, text)
-    assert_match(/^billing: lag 20 in 2 partitions$/, text)
-    assert_match(/^mailing: lag 2 in 1 partition$/, text)
+    assert_match(/^billing: lag 20 in 2 partitions with a commit$/, text)
+    assert_match(/^mailing: lag 2 in 1 partition with a commit$/, text)
     data = json("lag", "billing", "--json")
     assert_equal [20, ["billing"]], [data[:lag], data[:groups].map { |group| group[:group] }]
     assert_equal({ topic: "orders", partition: 1, committed: 20, end: 20, lag: 0 }, data[:groups][0][:partitions][1])
@@ -175,7 +175,7 @@ class GroupsCommandsTest < Minitest::Test
     assert_equal [0.0] * 3, rows.drop(1).map { |row| row.dig(:groups, 0, :partitions, 1, :per_second) }
     text, = pelton("lag", "billing", "--watch", "0.01", "--max", "26", code: 1)
     assert_equal 4, text.scan("PER SECOND").size
-    assert_match(/^billing: lag 27 in 2 partitions, \+\d+\.\d per second$/, text)
+    assert_match(/^billing: lag 27 in 2 partitions with a commit, \+\d+\.\d per second$/, text)
     refute_includes text, "\e["
   end
 

@@ -31,6 +31,8 @@ class RoutingWordsTest < Minitest::Test
       -> { retry_in 5, drian: [6] } => "drian: unknown topic a: retry_in option, did you mean drain?",
       -> { retries 5, than: :skip } => "than: unknown topic a: retries option, did you mean then?",
       -> { dead_letters "x", retrys: 1 } => "retrys: unknown topic a: dead_letters option, did you mean retries?",
+      -> { on_failure ->(_) { :skip }, dead_leters: [] } =>
+        "dead_leters: unknown topic a: on_failure option, did you mean dead_letters?",
       -> { deserializer Orders.method(:new), paralel: :thread } =>
         "paralel: unknown topic a: deserializer option, did you mean parallel?" }
       .each { |block, text| assert_equal(text, refused { topic("a", to: Orders, &block) }) }

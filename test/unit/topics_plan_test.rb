@@ -108,6 +108,15 @@ class TopicsPlanTest < Minitest::Test
     assert_equal [4, 6], @cluster.topics.values_at("orders.retry.5", "dead").map { |topic| topic[:partitions] }
   end
 
+  def test_dead_letter_topics_that_on_failure_may_name_are_created_too
+    cluster("orders" => { partitions: 4, replication: 2 })
+    app = app(@cluster)
+    app.routes do
+      topic("orders", to: Orders) { on_failure ->(_) { [:dead_letter, "odd"] }, dead_letters: %w[odd large] }
+    end
+    assert_equal({ "odd" => [4, 2], "large" => [4, 2] }, creations(app))
+  end
+
   def test_a_declared_number_counts_before_that_of_the_main_topic
     { -> { dead_letters partitions: 1 } => [1, 2], -> { topic "dead", replication: 3 } => [4, 3],
       -> { topic("dead") && dead_letters(replication: 3) } => [4, 3],

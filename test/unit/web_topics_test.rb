@@ -228,4 +228,15 @@ class WebTopicsTest < Minitest::Test
     assert_match(/orders\.dead\s+3 in an hour/, get("/dead-letters").text)
     refute_match(/orders\.dead\s+3 in/, get("/topics").text)
   end
+
+  def test_dead_letter_topics_that_on_failure_may_name_are_listed
+    orders
+    @answers[:names] = %w[orders orders.odd]
+    refute_includes get("/dead-letters").text, "orders.odd"
+    consumer = Class.new(Pelton::Consumer) { def consume = nil }
+    @app.routes do
+      group("billing") { topic("orders", to: consumer) { on_failure ->(_) { :stop }, dead_letters: ["orders.odd"] } }
+    end
+    assert_includes get("/dead-letters").text, "orders.odd"
+  end
 end

@@ -71,7 +71,7 @@ module Pelton
       #: () -> Array[String]
       def names
         routes = @topics.each_value.to_a
-        [*(routes - @patterns).map(&:name), *routes.filter_map(&:dead_letters)].uniq
+        [*(routes - @patterns).map(&:name), *routes.flat_map(&:dead_letter_topics)].uniq
       end
 
       # The largest `max_messages` of its topics. Coordinators cut batches for the others.

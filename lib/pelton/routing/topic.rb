@@ -72,6 +72,10 @@ module Pelton
       #: () -> Integer
       def stages_left = Array(retry_in).size - (stage ? stage.index + 1 : 0)
 
+      # The topics that its dead letters may go to.
+      #: () -> Array[String]
+      def dead_letter_topics = [*dead_letters, *other_dead_letters].uniq
+
       # true: order per key, not per partition.
       #: () -> bool
       def keyed? = concurrency > 1
@@ -154,7 +158,7 @@ module Pelton
 
       def check
         refuse(:then, "cannot be combined with dead_letters") if dead_letters && self.then == :skip
-        refuse(:dead_letters, pattern ? "is matched by the topic's own pattern" : "is the topic itself") if loop?
+        refuse_loop
         check_pattern if pattern
         refuse(:drain, "contains a delay that is also in retry_in") if (Array(drain) & Array(retry_in)).any?
         refuse(:transactional, "cannot be combined with concurrency") if transactional && keyed?
@@ -172,8 +176,12 @@ module Pelton
         raise ConfigError.new("topic #{@name}: #{named}", shown, "works only for topics that are routed by name")
       end
 
-      # true: its dead letters would come back to it.
-      def loop? = dead_letters && match?(dead_letters)
+      # Its dead letters would come back to it.
+      def refuse_loop
+        reason = pattern ? "is matched by the topic's own pattern" : "is the topic itself"
+        looping = dead_letter_topics.find { |name| match?(name) }
+        raise ConfigError.new("topic #{@name}: dead_letters", looping, reason) if looping
+      end
 
       def check_where
         strings = Formats::STRINGS.include?(Formats.name(decode))

@@ -126,11 +126,16 @@ module Pelton
 
       # Decides about a failed message: the callable or block gets a Consuming::Failure and returns :retry,
       # :dead_letter, [:dead_letter, "topic"], :skip or :stop. It runs on a worker thread. If it raises, that counts as
-      # :retry.
+      # :retry. dead_letters: the topics that it may name, so that they are created and their letters are found.
       #   on_failure ->(failure) { failure.error.is_a?(Invalid) ? :dead_letter : :retry }
-      #: (?(^(Consuming::Failure) -> (Symbol | [Symbol, String]) | _Callable)?)
+      #   on_failure ->(_) { [:dead_letter, "orders.malformed"] }, dead_letters: ["orders.malformed"]
+      #: (?(^(Consuming::Failure) -> (Symbol | [Symbol, String]) | _Callable)?, ?dead_letters: Array[String])
       #:   ?{ (Consuming::Failure) -> (Symbol | [Symbol, String]) } -> void
-      def on_failure(callable = nil, &block) = set(:on_failure, callable || block)
+      def on_failure(callable = nil, dead_letters: [], **options, &block)
+        only(options, %w[dead_letters], "on_failure")
+        set(:on_failure, callable || block)
+        set(:other_dead_letters, dead_letters, "on_failure dead_letters")
+      end
 
       # Changes a copy before it goes to the dead letters. The callable or block gets the Hash for produce_sync, which
       # it changes in place, and the Failure. It runs on a worker thread, each time that the copy is sent. If it raises,

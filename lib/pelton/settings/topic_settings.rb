@@ -57,6 +57,9 @@ module Pelton
          "Decides about a failed message: `->(failure) { … }` returns `:retry` (as the other settings say), " \
          "`:dead_letter`, `[:dead_letter, \"topic\"]`, `:skip` or `:stop`. `failure` has `error`, `message`, " \
          "`attempt`, `topic`, `partition` and `offset`."],
+        [:other_dead_letters, :names, [],
+         "Topics that `on_failure` may name: `on_failure DECIDE, dead_letters: [\"orders.malformed\"]`. So `pelton " \
+         "topics apply` creates them, and `pelton dead-letters -r` and the dashboard find their letters."],
         [:on_dead_letter, :callable, nil,
          "Changes a copy before it goes to the dead letters: `->(letter, failure) { … }`. `letter` is the Hash for " \
          "`produce_sync`. If it raises, nothing is sent, and the message is retried."]

@@ -35,9 +35,7 @@ module Pelton
       end
 
       def dead_letters(topic)
-        return [] unless topic.dead_letters
-
-        [declaration(:dead_letters, topic.dead_letters, topic.name, DEAD_LETTER_RETENTION)]
+        topic.dead_letter_topics.map { |name| declaration(:dead_letters, name, topic.name, DEAD_LETTER_RETENTION) }
       end
 
       def declaration(kind, name, main, retention)

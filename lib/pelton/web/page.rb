@@ -192,7 +192,7 @@ module Pelton
       def routed_letters
         return [] if app.routes.empty?
 
-        app.routes.groups(app.config).flat_map { |group| group.topics.values.filter_map(&:dead_letters) }
+        app.routes.groups(app.config).flat_map { |group| group.topics.values.flat_map(&:dead_letter_topics) }
       rescue ConfigError # such as a group_id that is missing
         []
       end

@@ -122,9 +122,8 @@ module Pelton
           known = @clusters[group.name] or return
           found = partitions(group, topic)
           report.warning("topic #{label(topic)}", missing(topic, known)) if found.empty?
-          if topic.dead_letters && !topic.stage && !known.key?(topic.dead_letters)
-            report.warning("topic #{topic.dead_letters}", "does not exist: create it for the dead letters of " \
-                                                          "#{label(topic)}")
+          (topic.stage ? [] : topic.dead_letter_topics - known.keys).each do |name|
+            report.warning("topic #{name}", "does not exist: create it for the dead letters of #{label(topic)}")
           end
           found.each { |name, count| group.check_partition_count(name, count) if topic.partitions }
         rescue ConfigError => e

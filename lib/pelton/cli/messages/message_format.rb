@@ -36,7 +36,7 @@ module Pelton
 
         routes = app.routes.groups(app.config).flat_map { |group| group.topics.values }
         routes.find { |route| route.match?(topic) } ||
-          routes.find { |route| route.dead_letters == topic || route.retry_topic?(topic) }
+          routes.find { |route| route.dead_letter_topics.include?(topic) || route.retry_topic?(topic) }
       end
 
       # Options of Pelton.each.

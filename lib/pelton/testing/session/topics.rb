@@ -64,7 +64,7 @@ module Pelton
       def reads?(group, topic) = group.topics.each_value.any? { |route| route.match?(topic) }
 
       # The route whose dead letters they are.
-      def letters(group, topic) = group.topics.each_value.find { |route| route.dead_letters == topic }
+      def letters(group, topic) = group.topics.each_value.find { |route| route.dead_letter_topics.include?(topic) }
 
       def of_group(topic, group)
         return Known.new(nil, nil, nil, @session.broker(address({}))) unless group

@@ -54,17 +54,19 @@ module Pelton
         # The letters of the topics that were named, or of all dead-letter topics of the app.
         def all(names)
           app = connected_app
-          routes = app.routes.empty? ? [] : dead_letter_routes(app)
-          names = routes.map { |_, topic| topic.dead_letters }.uniq if names.empty?
+          routes = app.routes.empty? ? [] : routes_of(app)
+          names = routes.flat_map { |_, topic| topic.dead_letter_topics }.uniq if names.empty?
           raise ConfigError.new("TOPIC", nil, NO_TOPIC) if names.empty?
 
-          names.map { |name| app.dead_letters(name, **how(routes.select { |_, topic| topic.dead_letters == name })) }
+          names.map do |name|
+            app.dead_letters(name, **how(routes.select { |_, topic| topic.dead_letter_topics.include?(name) }))
+          end
         end
 
         # [[group, topic], …]
-        def dead_letter_routes(app)
+        def routes_of(app)
           app.routes.groups(app.config).flat_map do |group|
-            group.topics.each_value.filter_map { |topic| [group, topic] if topic.dead_letters && !topic.stage }
+            group.topics.each_value.reject(&:stage).map { |topic| [group, topic] }
           end
         end
 

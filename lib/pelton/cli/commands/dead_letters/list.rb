@@ -8,8 +8,9 @@ module Pelton
       # `pelton dead-letters list`
       class DeadLettersList < DeadLettersCommand
         details <<~TEXT
-          Prints the letters that failed last, first. Without TOPIC: those of all dead-letter topics of the
-          app that -r loads. Letters that were redriven or deleted are not printed: see --status.
+          Prints the letters that failed last, first. Without TOPIC: those of all dead-letter topics in the
+          routes of the app that -r loads. Of the topics that on_failure returns, these are the ones in its
+          `dead_letters:`; name others. Letters that were redriven or deleted are not printed: see --status.
         TEXT
         details "An option that is given several times means any of its values. Different options add up."
         example "pelton dead-letters list orders.dead --bootstrap localhost:9092"

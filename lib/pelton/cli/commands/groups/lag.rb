@@ -15,7 +15,8 @@ module Pelton
         private_constant :INTERVAL, :CLEAR
 
         details <<~TEXT
-          Counts the offsets between the committed offsets and the ends, only of partitions with a commit.
+          Counts the offsets between the committed offsets and the ends. A partition without a commit is
+          not counted, for example if its first message fails: see `pelton groups show`.
           The end of a transaction uses an offset, too. If only such ends follow the commit, the lag is 0;
           Kafka's own tools count them. Without names it counts for all groups. --watch measures again and
           again, until Ctrl-C: on a terminal it redraws the table, elsewhere it prints a table each time,
@@ -137,12 +138,12 @@ module Pelton
 
         def signed(row) = row[:per_second] ? { per_second: format("%+.1f", row[:per_second]) } : {}
 
-        # "billing: lag 20 in 3 partitions, +1.5 per second"
+        # "billing: lag 20 in 3 partitions with a commit, +1.5 per second"
         def sum(group)
           name = shown(group[:group])
           return "#{name}: no committed offsets" if group[:lag].nil?
 
-          text = "#{name}: lag #{group[:lag]} in #{count(group[:partitions].size, "partition")}"
+          text = "#{name}: lag #{group[:lag]} in #{count(group[:partitions].size, "partition")} with a commit"
           text += ", #{signed(group)[:per_second]} per second" if group[:per_second]
           above?(group) ? output.paint(text, :red) : text
         end
