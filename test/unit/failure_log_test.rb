@@ -55,6 +55,16 @@ class FailureLogTest < Minitest::Test
     $stderr = old
   end
 
+  # A group's error has no client. The log raised a KeyError, so the line was lost.
+  def test_connection_error_of_a_group_without_a_broker_in_its_reason_is_logged
+    log
+    %w[billing billing shop].each do |group|
+      @bus.publish("error.occurred", error: Pelton::KafkaError.new(-185, :_TIMED_OUT, "Timed out"), source: "kafka",
+                                     group: group)
+    end
+    assert_equal ["kafka (group billing): ", "kafka (group shop): "], texts.map { |text| text[/\A.*?\): /] }
+  end
+
   def test_a_child_that_was_forked_during_the_exit_flush_did_not_log_its_undelivered_messages
     @config.logger = Pelton::DefaultLogger
     log

@@ -174,7 +174,8 @@ module Pelton
           return connection_reported? ? nil : [:all_down, ALL_DOWN]
         end
 
-        return [:connection, [:connection, error.reason[BROKER, 1] || event[:client], error.name]]
+        at = error.reason[BROKER, 1] || event.payload.values_at(:client, :group)
+        return [:connection, [:connection, at, error.name]]
       end
       [:other, [:error, event[:source], error.class, *event.payload.values_at(:group, :topic)]]
     end
