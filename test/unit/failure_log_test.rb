@@ -62,7 +62,7 @@ class FailureLogTest < Minitest::Test
       @bus.publish("error.occurred", error: Pelton::KafkaError.new(-185, :_TIMED_OUT, "Timed out"), source: "kafka",
                                      group: group)
     end
-    assert_equal ["kafka (group billing): ", "kafka (group shop): "], texts.map { |text| text[/\A.*?\): /] }
+    assert_equal ["pelton: kafka (group billing)", "pelton: kafka (group shop)"], texts.map { |text| text[/\A.*?\)/] }
   end
 
   def test_a_child_that_was_forked_during_the_exit_flush_did_not_log_its_undelivered_messages
