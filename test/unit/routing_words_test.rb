@@ -43,6 +43,11 @@ class RoutingWordsTest < Minitest::Test
                  refused { topic "a", to: Orders, retries: 5 })
   end
 
+  def test_topic_itself_is_none_of_the_topics_that_on_failure_may_name
+    found = refused { topic("a", to: Orders) { on_failure ->(_) { :retry }, dead_letters: %w[odd a] } }
+    assert_equal "topic a: dead_letters = \"a\": is the topic itself", found
+  end
+
   def test_throttle_without_its_time_is_explained
     assert_includes refused { topic("a", to: Orders) { throttle 5 } }, "`throttle 100, every: 60`"
   end
