@@ -120,10 +120,11 @@ module Pelton
 
       private
 
-      # The observation with 0 in place of lags that are none. A lag is read once it did not move since the last look.
+      # The observation with 0 in place of lags that are none. The first look reads all small lags, as it knows none of
+      # them. Later a lag is read once it did not move since the last look.
       def without_markers(now)
-        spans, before = [now, @observation].map { |observation| observation ? observation.spans : [] }
-        none = @markers.among(spans, readable: spans & before)
+        spans = now.spans
+        none = @markers.among(spans, readable: @observation ? spans & @observation.spans : spans)
         none.empty? ? now : now.without(none)
       end
 
