@@ -28,6 +28,7 @@ class TestRun
   SIDE_BY_SIDE = 5
   # Compilers and linters take what the tests leave of the machine.
   NICE = %w[nice -n 15].freeze
+  TOOL_SECONDS = 2400 # they need five minutes at most, alone
   CARGO_TEST = %w[cargo test --release --locked -p pelton-core --lib --tests --no-fail-fast].freeze
 
   MINITEST = %w[architecture unit contract native embedded assumptions].freeze
@@ -98,7 +99,7 @@ class TestRun
   def lint = %w[rubocop rustfmt clippy api].each { |linter| lint_with(linter) }
 
   def lint_with(linter)
-    result = Program.run(*NICE, File.join(ROOT, "bin/lint"), linter, limit: 1200)
+    result = Program.run(*NICE, File.join(ROOT, "bin/lint"), linter, limit: TOOL_SECONDS)
     @lock.synchronize do
       report(result.ok? ? "passed" : "FAILED", "bin/lint #{linter}", result, result.ok? ? [1, 0, 0] : [0, 1, 0])
       next if result.ok?
@@ -120,7 +121,7 @@ class TestRun
     end
   end
 
-  def cargo(*command) = Program.run(*command, env: { "RUBY" => nil }, limit: 1800)
+  def cargo(*command) = Program.run(*command, env: { "RUBY" => nil }, limit: TOOL_SECONDS)
 
   def minitest(part, file)
     result = Program.run(*ruby, File.join(ROOT, file), env: KEEP_PAGES, limit: MINITEST_SECONDS)
