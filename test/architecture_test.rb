@@ -142,6 +142,13 @@ class ArchitectureTest < Minitest::Test
     end)
   end
 
+  # Ruby does not end the fibers of threads that a forked child lacks: it crashes there when it collects garbage.
+  def test_no_thread_of_the_library_enters_a_fiber_of_its_own
+    assert_none(LIBRARY.flat_map do |path, file|
+      file.lines_with_call("Fiber", /\Anew\z/).map { |line| "#{path}:#{line}: Fiber.new crashes forked children" }
+    end)
+  end
+
   # Ruby 3.1 never frees the table of such a copy of a Hash that compares by identity: 176 bytes, each time.
   COPIES = %w[select filter reject except transform_values].freeze
 

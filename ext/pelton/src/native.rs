@@ -3,7 +3,9 @@
 use crate::value::build::{BuildOptions, build, copies_hashes};
 use crate::{convert, error, filter, format, gvl, statistics, value};
 use magnus::value::ReprValue;
-use magnus::{Error, IntoValue, Module, Object, RArray, RHash, RModule, Ruby, Symbol, Value, function};
+use magnus::{
+    Class, Error, ExceptionClass, IntoValue, Module, Object, RArray, RHash, RModule, RString, Ruby, Symbol, Value, function,
+};
 use pelton_core::budget;
 use pelton_core::config;
 use pelton_core::decode::{Node, Pool, Refusal, Reject, Tree};
@@ -48,7 +50,22 @@ pub fn define(_: &Ruby, native: RModule) -> Result<(), Error> {
     native.define_singleton_method("check_options", function!(check_options, 1))?;
     native.define_singleton_method("effective_options", function!(effective_options, 2))?;
     native.define_singleton_method("knows_pattern?", function!(knows_pattern, 1))?;
-    native.define_singleton_method("metadata", function!(metadata, 3))
+    native.define_singleton_method("metadata", function!(metadata, 3))?;
+    native.define_singleton_method("read_kernel_file", function!(read_kernel_file, 1))
+}
+
+/// The text of a file that the kernel makes up, such as /proc/self/status; else SystemCallError. Reading it never waits,
+/// so the scheduler of a fiber is left out: it would read through IO::Buffer, and Ruby warns that this is experimental.
+/// A blocking fiber would leave it out, too, but Ruby crashes in a child forked while another thread is in one.
+fn read_kernel_file(ruby: &Ruby, path: String) -> Result<RString, Error> {
+    let text = std::fs::read(&path).map_err(|error| {
+        let class = ruby.class_object().const_get::<_, ExceptionClass>("SystemCallError");
+        match class.and_then(|class| class.new_instance((path, error.raw_os_error()))) {
+            Ok(raised) => raised.into(),
+            Err(failure) => failure,
+        }
+    })?;
+    Ok(ruby.enc_str_new(text, ruby.utf8_encoding()))
 }
 
 /// Whether a `where` with this Regexp is answered without Ruby (except for some texts).

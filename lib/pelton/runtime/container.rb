@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "kernel_file"
+require_relative "native"
 
 module Pelton
   # What the machine or container allows this process.
@@ -9,7 +9,7 @@ module Pelton
     # or 2. nil if the system does not say. root: the folder that has /proc and /sys.
     #: (?root: String) -> Integer?
     def self.memory(root: "")
-      total = KernelFile.read("#{root}/proc/meminfo")[/^MemTotal:\s+(\d+) kB/, 1].to_i * 1024
+      total = Native.read_kernel_file("#{root}/proc/meminfo")[/^MemTotal:\s+(\d+) kB/, 1].to_i * 1024
       [total, *limits(root)].min
     rescue SystemCallError
       nil
@@ -18,7 +18,7 @@ module Pelton
     # A limit holds for all groups below, so those of the group and of all above it count. In a container, the path may
     # be the host's: what is not there is skipped.
     def self.limits(root)
-      KernelFile.read("#{root}/proc/self/cgroup").lines(chomp: true).flat_map do |line|
+      Native.read_kernel_file("#{root}/proc/self/cgroup").lines(chomp: true).flat_map do |line|
         _, controllers, path = line.split(":", 3)
         folder, file = if controllers == ""
                          ["#{root}/sys/fs/cgroup", "memory.max"]
@@ -40,7 +40,7 @@ module Pelton
 
     # nil: there is none ("max").
     def self.limit(file)
-      bytes = KernelFile.read(file).to_i
+      bytes = Native.read_kernel_file(file).to_i
       bytes if bytes.positive?
     rescue SystemCallError
       nil

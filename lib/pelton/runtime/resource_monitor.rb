@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "kernel_file"
+require_relative "native"
 require_relative "clock"
 require_relative "library_code"
 require_relative "library_threads"
@@ -32,7 +32,8 @@ module Pelton
       # Bytes of memory that the process has in RAM; nil without /proc.
       #: () -> Integer?
       def resident
-        KernelFile.read("/proc/self/status")[/^VmRSS:\s+(\d+) kB/, 1]&.then { |kilobytes| Integer(kilobytes) * 1024 }
+        kilobytes = Native.read_kernel_file("/proc/self/status")[/^VmRSS:\s+(\d+) kB/, 1]
+        kilobytes && (Integer(kilobytes) * 1024)
       rescue SystemCallError
         nil
       end
@@ -44,7 +45,7 @@ module Pelton
 
       def tasks
         children("task")&.filter_map do |id|
-          KernelFile.read("/proc/self/task/#{id}/comm").chomp
+          Native.read_kernel_file("/proc/self/task/#{id}/comm").chomp
         rescue SystemCallError
           nil # it ended meanwhile
         end

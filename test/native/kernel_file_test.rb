@@ -24,5 +24,11 @@ module Pelton
       assert_operator found[2][:native_threads].values.sum, :>=, 1
       assert_empty Reader::READ
     end
+
+    def test_file_that_cannot_be_read_is_a_system_call_error_with_its_path
+      error = assert_raises(Errno::ENOENT) { Native.read_kernel_file("/proc/self/nothing") }
+      assert_equal "No such file or directory - /proc/self/nothing", error.message
+      assert_raises(Errno::EISDIR) { Native.read_kernel_file("/proc") }
+    end
   end
 end
