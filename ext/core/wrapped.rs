@@ -1,5 +1,5 @@
-// The functions of librdkafka that the core puts its own in front of (in src/rd: broker_wakeup, fetching, decompression),
-// for the build scripts that tell the linker.
+// The functions of librdkafka that the core puts its own in front of (in src/rd: broker_wakeup, fetching,
+// decompression), for the build scripts that tell the linker.
 const WRAPPED_OF_LIBRDKAFKA: [&str; 6] = [
     "rd_kafka_msgq_allow_wakeup_at",
     "rd_kafka_toppar_fetch_decide",

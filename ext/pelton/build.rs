@@ -30,8 +30,8 @@ fn main() {
     }
 }
 
-/// Whether the linker can put our functions in front of librdkafka's and libc's: librdkafka is in this shared object, and
-/// the linker has `--wrap`.
+/// Whether the linker can put our functions in front of librdkafka's and libc's: librdkafka is in this shared object,
+/// and the linker has `--wrap`.
 fn wraps() -> bool {
     std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") && std::env::var_os("CARGO_FEATURE_SYSTEM").is_none()
 }

@@ -1,5 +1,5 @@
-//! The C loop of ext/core/examples with the extension's allocator, so that the benches can tell what of Pelton's speed is
-//! the allocator's.
+//! The C loop of ext/core/examples with the extension's allocator, so that the benches can tell what of Pelton's speed
+//! is the allocator's.
 
 use pelton_allocator as _;
 

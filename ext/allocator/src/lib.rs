@@ -1,12 +1,12 @@
-//! The allocator of Pelton's extension: jemalloc, for what one thread allocates and another one frees. A producing thread
-//! allocates a message, and librdkafka's or the event thread frees it, for which glibc takes the lock of an arena each
-//! time. docs/decisions/0020-allocator.md has the measurements.
+//! The allocator of Pelton's extension: jemalloc, for what one thread allocates and another one frees. A producing
+//! thread allocates a message, and librdkafka's or the event thread frees it, for which glibc takes the lock of an
+//! arena each time. docs/decisions/0020-allocator.md has the measurements.
 //!
 //! The linker gives each call of `malloc` and its like in our shared object (librdkafka, OpenSSL, zlib, zstd, Rust) to
 //! the functions here (`--wrap`). Ruby, and everything else in the process, keeps its own allocator. So no memory may
 //! cross the border: what libc allocates for a caller to free must not be freed here, and the other way round. Of the
-//! functions that do so, the extension calls `realpath` only, and that one is wrapped, too. test/native/allocator_test.rb
-//! reads in the shared object that it imports no other one.
+//! functions that do so, the extension calls `realpath` only, and that one is wrapped, too.
+//! test/native/allocator_test.rb reads in the shared object that it imports no other one.
 //!
 //! Linux only: other linkers have no `--wrap`.
 
@@ -29,7 +29,8 @@ static SETTINGS: &c_char = unsafe { &*c"narenas:4,dirty_decay_ms:1000,muzzy_deca
 pub struct Memory {
     /// Asked for and not freed.
     pub allocated: usize,
-    /// Of the process's RSS: `allocated`, the unused parts of its pages, and freed pages that the system gets back soon.
+    /// Of the process's RSS: `allocated`, the unused parts of its pages, and freed pages that the system gets back
+    /// soon.
     pub resident: usize,
 }
 
@@ -62,8 +63,8 @@ unsafe extern "C" {
     fn __real_realpath(path: *const c_char, resolved: *mut c_char) -> *mut c_char;
 }
 
-// Below, "the contract" is libc's, which callers keep, and jemalloc as well. Pointers were made here, because the linker
-// gives every call in this object to these functions.
+// Below, "the contract" is libc's, which callers keep, and jemalloc as well. Pointers were made here, because the
+// linker gives every call in this object to these functions.
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn __wrap_malloc(size: size_t) -> *mut c_void {

@@ -1,5 +1,5 @@
-//! The limits to measure Pelton against: librdkafka driven as its own `rdkafka_performance` drives it, by one thread with
-//! callbacks, nothing of Pelton in between. Prints its numbers.
+//! The limits to measure Pelton against: librdkafka driven as its own `rdkafka_performance` drives it, by one thread
+//! with callbacks, nothing of Pelton in between. Prints its numbers.
 //!
 //! ```text
 //! c_loop produce BOOTSTRAP TOPIC COUNT SIZE [key=value …]   messages/s until the last report

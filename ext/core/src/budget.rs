@@ -90,8 +90,8 @@ fn next(retained: usize) -> usize {
     retained.saturating_add(RETAINED.load(Ordering::Relaxed).max(retained / 2))
 }
 
-/// Whether they are too many, so that Ruby should collect objects: all of them (true), or the young ones. `collected` is
-/// to be called then.
+/// Whether they are too many, so that Ruby should collect objects: all of them (true), or the young ones. `collected`
+/// is to be called then.
 pub fn crowded() -> Option<bool> {
     let retained = retained();
     let limit = NEXT.fetch_min(next(retained), Ordering::Relaxed);

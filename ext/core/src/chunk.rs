@@ -1,6 +1,6 @@
-//! Consumed messages in native memory. The event thread copies what librdkafka delivers into *chunks*, each one buffer with
-//! a record per message; librdkafka's own memory is given back at once. So a message object never keeps a client alive
-//! or a whole fetch buffer pinned, and the garbage collector never calls librdkafka.
+//! Consumed messages in native memory. The event thread copies what librdkafka delivers into *chunks*, each one buffer
+//! with a record per message; librdkafka's own memory is given back at once. So a message object never keeps a client
+//! alive or a whole fetch buffer pinned, and the garbage collector never calls librdkafka.
 //!
 //! A chunk is the unit of decoding (one native task) and of memory. It is freed when its batch was released and no
 //! message object of it lives. If the user keeps only a few messages, only their bytes stay (`thin`).
@@ -149,7 +149,8 @@ impl Chunk {
         Ok((bytes, root))
     }
 
-    /// The schemas that its messages name (those that the filter let pass) and its topic has not learnt, `most` at most.
+    /// The schemas that its messages name (those that the filter let pass) and its topic has not learnt, `most` at
+    /// most.
     pub fn unknown_schemas(&self, most: usize) -> Vec<SchemaId> {
         let (mut found, store) = (Vec::new(), self.store());
         let (Encoding::Avro(topic), Store::Whole { bytes, .. }) = (&self.format.encoding, &*store) else {

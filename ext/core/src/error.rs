@@ -74,8 +74,9 @@ impl KafkaError {
         !self.fatal && !self.abortable && self.retry.unwrap_or_else(|| ours || TRANSIENT.contains(&self.code))
     }
 
-    /// How well the error says why nothing gets through. A refused password or certificate counts more than a connection
-    /// that breaks later, before the broker could refuse it again; "all brokers are down" follows from either.
+    /// How well the error says why nothing gets through. A refused password or certificate counts more than a
+    /// connection that breaks later, before the broker could refuse it again; "all brokers are down" follows from
+    /// either.
     pub(crate) fn weight(&self) -> u8 {
         match self.code {
             codes::ALL_BROKERS_DOWN => 0,

@@ -263,8 +263,8 @@ impl Partition {
         if self.pending_filters.is_empty() { self.notice() } else { None }
     }
 
-    /// Reads the next batch. Also returns the tasks that decode it. The batch begins with the messages that had no room in
-    /// the last one.
+    /// Reads the next batch. Also returns the tasks that decode it. The batch begins with the messages that had no room
+    /// in the last one.
     fn read_batch(&self, fetched: &mut Fetched, reading: &mut Reading) -> Option<(Batch, Vec<Arc<dyn Task>>)> {
         let (topic, format, filter) = (Arc::clone(&self.topic), Arc::clone(&self.format), self.filter.clone());
         let restart = reading.restart();

@@ -5,8 +5,8 @@
 //! Three rules keep a wake-up from being lost:
 //! 1. The pipe is emptied *before* the queues are drained.
 //! 2. A client whose time budget ended with events left stays on the `ready` list, because no new token would come.
-//! 3. Every queue of every client is served once a second. Timers such as the OAuth refresh may not signal. It also shows
-//!    librdkafka that the application lives (`max.poll.interval.ms`).
+//! 3. Every queue of every client is served once a second. Timers such as the OAuth refresh may not signal. It also
+//!    shows librdkafka that the application lives (`max.poll.interval.ms`).
 
 use crate::error::Error;
 use crate::events::{self, EventKind, Feed};
@@ -306,8 +306,8 @@ impl Poller {
         }
     }
 
-    /// Calls a client, whose `unregister` waits meanwhile; false where there is none any more. A panic costs that client
-    /// its turn (false, too), not the process its poller.
+    /// Calls a client, whose `unregister` waits meanwhile; false where there is none any more. A panic costs that
+    /// client its turn (false, too), not the process its poller.
     fn call(&self, id: u32, call: impl FnOnce(&Registered)) -> bool {
         let client = {
             let mut state = lock(&self.state);

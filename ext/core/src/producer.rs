@@ -79,7 +79,8 @@ pub struct Producer {
     /// Set while `live` is empty although it is not closed.
     disconnected: AtomicBool,
     idle: Idle,
-    /// Emptied when closed or disconnected. Held for reading during an enqueue, so a close never pulls a client from under one.
+    /// Emptied when closed or disconnected. Held for reading during an enqueue, so a close never pulls a client from
+    /// under one.
     live: RwLock<Option<LiveProducer>>,
     /// Held while a client is opened again.
     opening: Mutex<()>,

@@ -270,8 +270,8 @@ impl Subscription {
         check(client.assign(None))
     }
 
-    /// librdkafka commits what is stored when it gives partitions back: also what Kafka has, even to a new topic of that
-    /// name.
+    /// librdkafka commits what is stored when it gives partitions back: also what Kafka has, even to a new topic of
+    /// that name.
     fn unstore_done(&self, client: &Client, which: Option<&PartitionList>) {
         self.marks.done(which, client.assignment_lost(), |rows| positions::unstore(client, rows));
     }
@@ -300,8 +300,8 @@ impl Subscription {
         }
     }
 
-    /// On the closing thread. Returns 1 when Kafka did not confirm in time that the last marks are committed and the group
-    /// is left.
+    /// On the closing thread. Returns 1 when Kafka did not confirm in time that the last marks are committed and the
+    /// group is left.
     fn end(&self) -> usize {
         let taken = lock(&self.live).as_ref().map(|live| (Arc::clone(&live.client), live.group.clone()));
         let Some((client, group)) = taken else { return 0 };

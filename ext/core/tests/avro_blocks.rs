@@ -1,6 +1,6 @@
-//! Blocks with their bytes counted: what Java's BlockingBinaryEncoder and others write, so that readers may skip them. The
-//! bytes are written by hand, as the specification has them: a negative count of items, the bytes that these take, the
-//! items; 0 ends. Numbers are zigzag: 1 is 02, -1 is 01, -2 is 03.
+//! Blocks with their bytes counted: what Java's BlockingBinaryEncoder and others write, so that readers may skip them.
+//! The bytes are written by hand, as the specification has them: a negative count of items, the bytes that these take,
+//! the items; 0 ends. Numbers are zigzag: 1 is 02, -1 is 01, -2 is 03.
 
 #[path = "support/avro.rs"]
 mod support;

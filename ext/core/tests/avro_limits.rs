@@ -1,5 +1,5 @@
-//! The largest schemas and documents of Avro that are read, and the names that they may have: what is at a limit is read,
-//! and what is one beyond it is not.
+//! The largest schemas and documents of Avro that are read, and the names that they may have: what is at a limit is
+//! read, and what is one beyond it is not.
 
 use pelton_core::decode::avro::{Framing, Schema, SchemaId, TopicSchemas};
 use pelton_core::decode::{Refusal, Tree};

@@ -64,7 +64,8 @@ fn seek(subscription: &Subscription, topic: &str, offset: i64) {
 #[test]
 fn a_batch_is_no_larger_than_it_may_be_and_a_larger_message_comes_alone() {
     const MOST: usize = 100_000;
-    // Payload, and the value of a header "h", of each message: what fits, what just fits or just does not, what is larger.
+    // Payload, and the value of a header "h", of each message: what fits, what just fits or just does not, what is
+    // larger.
     let sizes = [
         (50_000, 0),
         (50_000, 0),

@@ -1,5 +1,5 @@
-//! Budgets of the process: trees that are decoded ahead, and messages that only objects keep. They are the process's, so
-//! nothing else may use them in this one.
+//! Budgets of the process: trees that are decoded ahead, and messages that only objects keep. They are the process's,
+//! so nothing else may use them in this one.
 
 use pelton_core::budget::{self, Copied, Reservation};
 

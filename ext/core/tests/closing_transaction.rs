@@ -1,7 +1,9 @@
-//! A transactional producer is closed while librdkafka registers a partition with the transaction (`rd/main_thread.rs`).
+//! A transactional producer is closed while librdkafka registers a partition with the transaction
+//! (`rd/main_thread.rs`).
 //!
 //! The crash needs two threads that get no time from the system at certain moments. So this program puts itself between
-//! librdkafka and three functions of the C library, and stops the threads there. A child does that, because it may crash.
+//! librdkafka and three functions of the C library, and stops the threads there. A child does that, because it may
+//! crash.
 #![cfg(all(target_os = "linux", target_env = "gnu"))] // elsewhere librdkafka locks with other functions
 
 mod support;

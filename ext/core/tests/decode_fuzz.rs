@@ -147,7 +147,8 @@ fn floats_are_rounded_as_by_the_standard_library() {
     assert!(refused < rounds / 10, "{refused}");
 }
 
-/// More than 53 bits over a power of ten, zeros first. Without the remainder of the division one in twenty was another float.
+/// More than 53 bits over a power of ten, zeros first. Without the remainder of the division one in twenty was another
+/// float.
 #[test]
 fn small_floats_with_many_digits_are_rounded_as_by_the_standard_library() {
     let (mut random, mut tree) = (Random(6), Tree::new());

@@ -1,5 +1,5 @@
-//! Random bytes at each decoder: whatever they are, the answer is a tree that can be walked or a refusal; never a panic,
-//! and never much memory. A million inputs, seeded; `PELTON_FUZZ=<n>` multiplies them.
+//! Random bytes at each decoder: whatever they are, the answer is a tree that can be walked or a refusal; never a
+//! panic, and never much memory. A million inputs, seeded; `PELTON_FUZZ=<n>` multiplies them.
 
 mod random;
 

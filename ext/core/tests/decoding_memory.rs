@@ -1,5 +1,5 @@
-//! The memory that decoding a chunk takes, although its documents become much larger than their bytes. The allocator counts, so nothing
-//! else may run in this process.
+//! The memory that decoding a chunk takes, although its documents become much larger than their bytes. The allocator
+//! counts, so nothing else may run in this process.
 
 #[path = "support/counting.rs"]
 mod counting;

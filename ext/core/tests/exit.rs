@@ -1,5 +1,5 @@
-//! Process exit: what is still queued is sent, and what was lost is named. The list of producers that end with the process
-//! is the process's, so nothing else may run in this one.
+//! Process exit: what is still queued is sent, and what was lost is named. The list of producers that end with the
+//! process is the process's, so nothing else may run in this one.
 
 mod support;
 

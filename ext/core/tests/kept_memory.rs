@@ -1,5 +1,5 @@
-//! What one kept message of each batch holds in native memory: its own bytes and its chunk's records, not the batch. The
-//! allocator counts, so nothing else may run in this process.
+//! What one kept message of each batch holds in native memory: its own bytes and its chunk's records, not the batch.
+//! The allocator counts, so nothing else may run in this process.
 
 #[path = "support/counting.rs"]
 mod counting;

@@ -15,8 +15,8 @@ use support::*;
 
 const COUNT: usize = 600;
 
-/// A topic of one partition with `COUNT` messages in sets of 20, and a subscription of small batches: seven are fetched, of
-/// which as many have room as have twelve digits.
+/// A topic of one partition with `COUNT` messages in sets of 20, and a subscription of small batches: seven are
+/// fetched, of which as many have room as have twelve digits.
 fn filled(topic: &str, more: &[(&str, &str)]) -> (EmbeddedCluster, Arc<Subscription>) {
     filled_in(topic, 12, more)
 }
@@ -81,8 +81,8 @@ fn nothing_that_was_read_before_a_seek_comes_after_it() {
     close_subscription(&reader);
 }
 
-/// librdkafka takes a message from its queue, and only then moves the position that it goes back to. A rebalance in between,
-/// in which the partition stays, brings that message again.
+/// librdkafka takes a message from its queue, and only then moves the position that it goes back to. A rebalance in
+/// between, in which the partition stays, brings that message again.
 #[test]
 fn the_last_message_that_librdkafka_brings_again_is_left_out() {
     for messages in [1, 7] {
@@ -109,8 +109,8 @@ fn the_last_message_that_librdkafka_brings_again_is_left_out() {
     }
 }
 
-/// librdkafka goes back by itself where its offset is out of range, say because the topic was made again. What had no room
-/// in the last batch is before that.
+/// librdkafka goes back by itself where its offset is out of range, say because the topic was made again. What had no
+/// room in the last batch is before that.
 #[test]
 fn partition_that_restarts_has_another_seek_count() {
     let (_cluster, reader) = filled("again", &[]);
@@ -153,8 +153,8 @@ fn of_two_seeks_the_one_that_was_announced_last_counts() {
     reader.close(SECONDS).expect("closed");
 }
 
-/// So a seek whose answer is late has begun all the same: what comes then is of the new place. (All have room: nothing waits
-/// outside of librdkafka, which alone is asked here.)
+/// So a seek whose answer is late has begun all the same: what comes then is of the new place. (All have room: nothing
+/// waits outside of librdkafka, which alone is asked here.)
 #[test]
 fn messages_fetched_before_a_seek_never_come_even_without_a_wait_for_the_seek() {
     let (_cluster, reader) = filled_in("late", 1 << 20, &[]);
@@ -249,8 +249,8 @@ fn a_seek_right_after_the_assignment() {
     close_subscription(&reader);
 }
 
-/// librdkafka asks where the log begins. When that answer comes after a seek, it asks again half a second later, and would
-/// go there.
+/// librdkafka asks where the log begins. When that answer comes after a seek, it asks again half a second later, and
+/// would go there.
 #[test]
 fn a_seek_while_the_beginning_is_asked_for_is_not_undone() {
     let (cluster, reader) = filled("asked", &[]);

@@ -185,8 +185,8 @@ impl Seen {
     }
 }
 
-/// librdkafka may stop the heartbeats of such a member for good. The mock cluster wants one each 3 s, so the member counts as
-/// lost here before it is.
+/// librdkafka may stop the heartbeats of such a member for good. The mock cluster wants one each 3 s, so the member
+/// counts as lost here before it is.
 #[test]
 fn member_with_a_silent_coordinator_loses_its_partitions_and_reports_it() {
     let cluster = cluster("silent", 2);

@@ -1,4 +1,5 @@
-//! Clients of a forked child connect, although clients of its parent were resolving addresses at the moment of the fork.
+//! Clients of a forked child connect, although clients of its parent were resolving addresses at the moment of the
+//! fork.
 //!
 //! The children start no thread of Rust's: see decode_fork.rs for why.
 

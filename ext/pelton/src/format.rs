@@ -84,8 +84,8 @@ pub fn options(ruby: &Ruby, format: &Format) -> Result<BuildOptions, Error> {
 }
 
 /// `:json`, `:msgpack`, `:bytes`, `:utf8`, nil, or `{format: :json, symbolize_names: true, freeze: true, deserializer:
-/// object}`, `{format: :msgpack, ext: {1 => decoder}}`, `{format: :avro, decoder: …}`; `None` for anything else. Fails for
-/// options that the format has not.
+/// object}`, `{format: :msgpack, ext: {1 => decoder}}`, `{format: :avro, decoder: …}`; `None` for anything else. Fails
+/// for options that the format has not.
 pub fn read(ruby: &Ruby, given: Value) -> Result<Option<Format>, Error> {
     let options = RHash::from_value(given);
     let name = match options {

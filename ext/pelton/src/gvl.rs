@@ -1,5 +1,5 @@
-//! Waits. Only this file releases the GVL, always with an unblock function. So Thread#kill, Timeout and Ctrl-C end a wait at
-//! once. Under a fiber scheduler the fiber is parked and the thread keeps the GVL.
+//! Waits. Only this file releases the GVL, always with an unblock function. So Thread#kill, Timeout and Ctrl-C end a
+//! wait at once. Under a fiber scheduler the fiber is parked and the thread keeps the GVL.
 //!
 //! While the GVL is released, no code here touches a VALUE or calls a Ruby function.
 
@@ -171,8 +171,8 @@ pub fn aside<T: Send + 'static>(
     background(ruby, blocker, None, work)?.ok_or_else(ended)
 }
 
-/// For loops that read Ruby objects, which needs the lock: gives other threads their turn, as Ruby itself does between two
-/// lines of Ruby.
+/// For loops that read Ruby objects, which needs the lock: gives other threads their turn, as Ruby itself does between
+/// two lines of Ruby.
 pub struct TimeSlice {
     steps: u32,
     since: Instant,

@@ -4,7 +4,8 @@ use crate::value::build::{BuildOptions, build, copies_hashes};
 use crate::{convert, error, filter, format, gvl, statistics, value};
 use magnus::value::ReprValue;
 use magnus::{
-    Class, Error, ExceptionClass, IntoValue, Module, Object, RArray, RHash, RModule, RString, Ruby, Symbol, Value, function,
+    Class, Error, ExceptionClass, IntoValue, Module, Object, RArray, RHash, RModule, RString, Ruby, Symbol, Value,
+    function,
 };
 use pelton_core::budget;
 use pelton_core::config;
@@ -54,9 +55,10 @@ pub fn define(_: &Ruby, native: RModule) -> Result<(), Error> {
     native.define_singleton_method("read_kernel_file", function!(read_kernel_file, 1))
 }
 
-/// The text of a file that the kernel makes up, such as /proc/self/status; else SystemCallError. Reading it never waits,
-/// so the scheduler of a fiber is left out: it would read through IO::Buffer, and Ruby warns that this is experimental.
-/// A blocking fiber would leave it out, too, but Ruby crashes in a child forked while another thread is in one.
+/// The text of a file that the kernel makes up, such as /proc/self/status; else SystemCallError. Reading it never
+/// waits, so the scheduler of a fiber is left out: it would read through IO::Buffer, and Ruby warns that this is
+/// experimental. A blocking fiber would leave it out, too, but Ruby crashes in a child forked while another thread is
+/// in one.
 fn read_kernel_file(ruby: &Ruby, path: String) -> Result<RString, Error> {
     let text = std::fs::read(&path).map_err(|error| {
         let class = ruby.class_object().const_get::<_, ExceptionClass>("SystemCallError");
@@ -140,8 +142,8 @@ fn decode_fallbacks(ruby: &Ruby) -> RHash {
     ruby.hash_from_iter(fallbacks::counts().into_iter().map(|(topic, count)| (String::from(topic), count)))
 }
 
-/// Limits the bytes of messages in the whole process: of those that wait or are in batches, of those that message objects
-/// keep before garbage is collected, and of those that producers queue. nil: no limit.
+/// Limits the bytes of messages in the whole process: of those that wait or are in batches, of those that message
+/// objects keep before garbage is collected, and of those that producers queue. nil: no limit.
 fn limit_memory(fetched: Option<usize>, retained: Option<usize>, queued: Option<usize>) {
     fetching::configure(fetched.unwrap_or(usize::MAX));
     budget::limit_retained(retained.unwrap_or(usize::MAX));

@@ -1,4 +1,5 @@
-//! Tokens for SASL/OAUTHBEARER: what a producer and a subscription have in common. lib/pelton/runtime/oauth.rb checked them.
+//! Tokens for SASL/OAUTHBEARER: what a producer and a subscription have in common. lib/pelton/runtime/oauth.rb checked
+//! them.
 
 use crate::value::typed::{NativeData, Shared};
 use crate::{convert, error};

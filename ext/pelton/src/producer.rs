@@ -155,8 +155,8 @@ fn partition_count(ruby: &Ruby, this: Value, topic: String, timeout: Value) -> R
     }
 }
 
-/// Sends a batch. With a block: yields the delivery before anything is sent. nil, and nothing is sent: there are messages
-/// with a label or a partition_key among them.
+/// Sends a batch. With a block: yields the delivery before anything is sent. nil, and nothing is sent: there are
+/// messages with a label or a partition_key among them.
 fn produce_many(ruby: &Ruby, this: Value, rows: RArray, queue_timeout: Value) -> Result<Value, Error> {
     let producer = Arc::clone(&*CLASS.get(ruby, &this)?);
     let timeout = convert::timeout(queue_timeout)?;

@@ -1,9 +1,9 @@
 //! Ruby values at their lowest level: what magnus offers no safe function for, or none that is fast enough.
 //!
-//! # The GVL contract
-//! Every function here runs on a Ruby thread that holds the GVL, mark and free functions included. `&magnus::Ruby` is the
-//! proof: it has no size, and only a thread that holds the GVL has one. The functions below `build` take no such
-//! argument, because their caller had one. A `# Safety` section names what a function needs beyond this contract.
+//! # The GVL contract Every function here runs on a Ruby thread that holds the GVL, mark and free functions included.
+//! `&magnus::Ruby` is the proof: it has no size, and only a thread that holds the GVL has one. The functions below
+//! `build` take no such argument, because their caller had one. A `# Safety` section names what a function needs beyond
+//! this contract.
 
 pub mod build;
 pub mod gc_root;
@@ -187,8 +187,8 @@ pub fn in_main_ractor() -> bool {
 
 // ---- the process's end
 
-/// Ruby frees everything because the process ends: nothing is closed in an orderly way any more, since Ruby does not wait
-/// for native threads.
+/// Ruby frees everything because the process ends: nothing is closed in an orderly way any more, since Ruby does not
+/// wait for native threads.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
 pub fn process_ends() -> bool {

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 /// Questions to a group's coordinator have a client of their own. librdkafka 2.12 has two bugs there:
 ///
-/// 1. A question that it gave up before the coordinator was there stays in a list. When a broker returns it is sent, its
-///    freed state is used, and the process aborts (librdkafka issue 4605: `rd_kafka_enq_once_del_source_return`). So
-///    librdkafka is given an hour, we give up in time, and end the client: it never returns to what we gave up.
+/// 1. A question that it gave up before the coordinator was there stays in a list. When a broker returns it is sent,
+///    its freed state is used, and the process aborts (librdkafka issue 4605: `rd_kafka_enq_once_del_source_return`).
+///    So librdkafka is given an hour, we give up in time, and end the client: it never returns to what we gave up.
 /// 2. An answer that the coordinator moved is passed to the client's own group, which a producer does not have (issue
 ///    5040). So it is a consumer with a group, which it never joins: the first one that it is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,8 +39,8 @@ impl Side {
         if self == Self::Coordinator { LONGEST } else { timeout }
     }
 
-    /// The longest wait for an answer. A question that was given up waits in its client for the others there, all younger
-    /// than this: librdkafka's time must not be over by then.
+    /// The longest wait for an answer. A question that was given up waits in its client for the others there, all
+    /// younger than this: librdkafka's time must not be over by then.
     pub fn patience(self) -> Option<Duration> {
         (self == Self::Coordinator).then_some(LONGEST / 3)
     }

@@ -3,9 +3,9 @@
 //! A format is a function from a document's bytes into a tree ([`Tree::parse_json`], [`Tree::parse_msgpack`]) and a
 //! line in `format.rs`. A document that it cannot read gives a [`Refusal`].
 //!
-//! Of JSON the native side accepts only what every Ruby `JSON.parse` (json 2.6.1 … 2.18) turns into the same value. Whatever
-//! is doubtful, malformed included, is a [`Reject`]: the caller then asks `JSON.parse`, which gives Ruby's exact value
-//! or Ruby's exact error. So a wrong answer is a bug here, an unneeded `Reject` is only slower.
+//! Of JSON the native side accepts only what every Ruby `JSON.parse` (json 2.6.1 … 2.18) turns into the same value.
+//! Whatever is doubtful, malformed included, is a [`Reject`]: the caller then asks `JSON.parse`, which gives Ruby's
+//! exact value or Ruby's exact error. So a wrong answer is a bug here, an unneeded `Reject` is only slower.
 
 pub mod avro;
 mod entry;

@@ -1,5 +1,5 @@
-//! MessagePack: <https://github.com/msgpack/msgpack/blob/master/spec.md>. Accepts what Ruby's `MessagePack.unpack` accepts
-//! and extension types of any number.
+//! MessagePack: <https://github.com/msgpack/msgpack/blob/master/spec.md>. Accepts what Ruby's `MessagePack.unpack`
+//! accepts and extension types of any number.
 //!
 //! Nothing is allocated by a length that was read: a container takes room as its elements come, which have a byte each.
 
@@ -10,8 +10,8 @@ use std::ops::Range;
 
 /// Containers open at a time, as in Ruby's msgpack; an empty one is never open.
 const MAX_DEPTH: usize = 128;
-/// Keys of a document that are NaN or contain one, at most. Such a key has the hash of every other one and equals none, so
-/// Ruby compares it with all of them.
+/// Keys of a document that are NaN or contain one, at most. Such a key has the hash of every other one and equals none,
+/// so Ruby compares it with all of them.
 const MOST_NAN_KEYS: usize = 1000;
 /// The extension type that is MessagePack's own.
 const TIMESTAMP: i8 = -1;

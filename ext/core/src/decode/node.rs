@@ -13,8 +13,8 @@ pub struct Node<'a> {
 }
 
 impl Tree {
-    /// The value of a document parsed from `bytes`. With other bytes than those it was parsed from the strings are wrong
-    /// or empty, nothing worse.
+    /// The value of a document parsed from `bytes`. With other bytes than those it was parsed from the strings are
+    /// wrong or empty, nothing worse.
     #[inline]
     pub fn node<'a>(&'a self, bytes: &'a [u8], root: Root) -> Node<'a> {
         let entry = self.tape.get(root.0 as usize).copied().unwrap_or(0);

@@ -60,7 +60,8 @@ struct PoolState {
 }
 
 impl Pool {
-    /// A pool of its own, for a `static`. `threads` = most at a time, 0 = cores - 1 (at least 1); they end after `idle`.
+    /// A pool of its own, for a `static`. `threads` = most at a time, 0 = cores - 1 (at least 1); they end after
+    /// `idle`.
     pub const fn new(threads: usize, idle: Duration) -> Pool {
         Pool {
             pools: [const { ProcessPool::new() }; PROCESSES],

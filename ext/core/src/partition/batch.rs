@@ -90,8 +90,8 @@ impl Batch {
         !self.origin.is_foreign() && lock(&self.credit).as_ref().is_some_and(|credit| credit.is_half_spent())
     }
 
-    /// Lets the partition be read on, and frees what no message object stands for. Idempotent. Returns the bytes that it
-    /// freed.
+    /// Lets the partition be read on, and frees what no message object stands for. Idempotent. Returns the bytes that
+    /// it freed.
     pub fn release(&self) -> usize {
         if self.origin.is_foreign() {
             return 0;

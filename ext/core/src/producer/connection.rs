@@ -47,8 +47,8 @@ impl Producer {
         self.idle.set(limit);
     }
 
-    /// Ends the client and all its connections, unless a message is pending, a transaction could be open, or it is closed
-    /// or disconnected already: false. Blocks until the connections are closed. The next use opens them again.
+    /// Ends the client and all its connections, unless a message is pending, a transaction could be open, or it is
+    /// closed or disconnected already: false. Blocks until the connections are closed. The next use opens them again.
     pub fn disconnect(&self) -> Result<bool, Error> {
         self.check_origin()?;
         Ok(self.disconnect_if(false, || true))

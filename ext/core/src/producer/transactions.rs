@@ -1,4 +1,5 @@
-//! The transactions of one producer: one native call at a time, and a defined way on after a call whose caller went away.
+//! The transactions of one producer: one native call at a time, and a defined way on after a call whose caller went
+//! away.
 //!
 //! librdkafka takes one transactional call at a time. After a retriable error of init, commit or abort it takes nothing
 //! but the same call ("resumable"). So a caller that gave up (killed, timed out) leaves one of these: a running call, a
@@ -136,8 +137,8 @@ impl Transactions {
         Ok(client.send_offsets(offsets, group, millis(deadline))?)
     }
 
-    /// Delivers everything and commits. Blocks. After a retriable error it may be called again, and `abort` says whether
-    /// it was committed.
+    /// Delivers everything and commits. Blocks. After a retriable error it may be called again, and `abort` says
+    /// whether it was committed.
     pub fn commit(&self, client: &Client, ticket: Ticket, deadline: Option<Instant>) -> Result<(), Error> {
         let _turn = self.turn(ticket, deadline)?;
         self.call(client, TransactionStep::Commit, ticket, deadline)

@@ -1,8 +1,9 @@
 //! How soon a broker's thread looks at a partition's messages again, of a producer. librdkafka asks
-//! `rd_kafka_msgq_allow_wakeup_at`, which answers "now" while messages wait that are older than `linger.ms`. But if five
-//! requests of an idempotent producer are unanswered for the partition, no further one may be sent. The thread then takes
-//! a whole core until an answer comes: for a minute if the broker is frozen. Answers, new messages and a socket that can
-//! be written to wake the thread anyway. So the linker's `--wrap` puts a function in front that says "soon" instead.
+//! `rd_kafka_msgq_allow_wakeup_at`, which answers "now" while messages wait that are older than `linger.ms`. But if
+//! five requests of an idempotent producer are unanswered for the partition, no further one may be sent. The thread
+//! then takes a whole core until an answer comes: for a minute if the broker is frozen. Answers, new messages and a
+//! socket that can be written to wake the thread anyway. So the linker's `--wrap` puts a function in front that says
+//! "soon" instead.
 
 use std::ffi::c_void;
 

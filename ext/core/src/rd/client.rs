@@ -156,7 +156,8 @@ impl Client {
         let texts = texts.map(CString::new).collect::<Result<Vec<_>, _>>().map_err(nul)?;
         let mut pointers: Vec<_> = texts.iter().map(|text| text.as_ptr()).collect();
         let mut reason = [0 as c_char; 512];
-        // SAFETY: a live client; strings and pointers to them that outlive the call, which copies; a buffer with its length.
+        // SAFETY: a live client; strings and pointers to them that outlive the call, which copies; a buffer with its
+        // length.
         let code = unsafe {
             ffi::rd_kafka_oauthbearer_set_token(
                 self.raw,

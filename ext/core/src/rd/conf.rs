@@ -82,7 +82,8 @@ impl Conf {
         (result as i32 == 0).then(|| text(value.as_ptr()))
     }
 
-    /// Bytes of the largest answer that a client takes: librdkafka raises the limit itself where one fetch may have more.
+    /// Bytes of the largest answer that a client takes: librdkafka raises the limit itself where one fetch may have
+    /// more.
     pub fn largest_answer(&self) -> usize {
         let bytes = |key| self.get(key).and_then(|bytes| bytes.parse::<usize>().ok()).unwrap_or(0);
         bytes("receive.message.max.bytes").max(bytes("fetch.max.bytes") + 512)
@@ -109,7 +110,8 @@ impl Conf {
     pub fn properties() -> Vec<Property> {
         // A place of ours for the text: `open_memstream` would have libc allocate what we free.
         let mut buffer = vec![0u8; TABLE_ROOM];
-        // SAFETY: the stream writes within the place, leaves the zero at its end, and is closed before the text is read.
+        // SAFETY: the stream writes within the place, leaves the zero at its end, and is closed before the text is
+        // read.
         let table = unsafe {
             let stream = libc::fmemopen(buffer.as_mut_ptr().cast(), buffer.len() - 1, c"w".as_ptr());
             if stream.is_null() {

@@ -83,8 +83,9 @@ impl Event {
     }
 
     /// Hands each delivery report of a DR event to its owner. `seen` gets each report first, and returns whether a
-    /// failure must be published. `times` gets how long delivered messages took, in microseconds, and how many did; with
-    /// `timed`, each report has the time of its message, too. Returns the number of reports, and whether there was a panic. A panic costs no other message its report.
+    /// failure must be published. `times` gets how long delivered messages took, in microseconds, and how many did;
+    /// with `timed`, each report has the time of its message, too. Returns the number of reports, and whether there was
+    /// a panic. A panic costs no other message its report.
     ///
     /// `T` is the owner's type in the client's produce calls. `Client::produce` is the only source of opaques, and one
     /// client always uses one `T`: the producer's delivery.
@@ -140,8 +141,8 @@ fn is_timed(position: usize) -> bool {
     position < NEIGHBORS || position.is_multiple_of(NEIGHBORS)
 }
 
-/// librdkafka fails the messages of a removed partition as `_UNKNOWN_PARTITION`. Only those that were in flight then get
-/// `_DESTROY`, its code for the end of a client. A producer's reports are all read before its client ends.
+/// librdkafka fails the messages of a removed partition as `_UNKNOWN_PARTITION`. Only those that were in flight then
+/// get `_DESTROY`, its code for the end of a client. A producer's reports are all read before its client ends.
 fn cause(code: i32) -> i32 {
     if code == codes::DESTROY { codes::UNKNOWN_PARTITION } else { code }
 }

@@ -1,5 +1,5 @@
-//! Types of librdkafka's events, by librdkafka's names without the prefix `RD_KAFKA_EVENT_`. A client asks for the types
-//! that it serves (`Conf::set_events`).
+//! Types of librdkafka's events, by librdkafka's names without the prefix `RD_KAFKA_EVENT_`. A client asks for the
+//! types that it serves (`Conf::set_events`).
 
 use super::sys;
 

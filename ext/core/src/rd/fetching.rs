@@ -1,11 +1,12 @@
-//! How much memory fetched messages may take in this process. librdkafka's own limit is one for each partition, it is fixed
-//! when a client opens, and it does not bound the sum: a fetch brings at least one stored batch, often 1 MB. So while too
-//! much waits, no partition is fetched. librdkafka asks `rd_kafka_toppar_fetch_decide` about each; the linker's `--wrap` puts
-//! `decide` in front of it. With the system's librdkafka, which is another shared object, nothing is bounded.
+//! How much memory fetched messages may take in this process. librdkafka's own limit is one for each partition, it is
+//! fixed when a client opens, and it does not bound the sum: a fetch brings at least one stored batch, often 1 MB. So
+//! while too much waits, no partition is fetched. librdkafka asks `rd_kafka_toppar_fetch_decide` about each; the
+//! linker's `--wrap` puts `decide` in front of it. With the system's librdkafka, which is another shared object,
+//! nothing is bounded.
 //!
-//! A partition is stuck if it has messages, and for a second none was read and none came back: they wait for a long job,
-//! or for a retry. What stuck partitions hold is no reason to keep others waiting. A partition that has nothing is then
-//! fetched as long as the others' bytes are below the limit, and all are below the whole budget.
+//! A partition is stuck if it has messages, and for a second none was read and none came back: they wait for a long
+//! job, or for a retry. What stuck partitions hold is no reason to keep others waiting. A partition that has nothing is
+//! then fetched as long as the others' bytes are below the limit, and all are below the whole budget.
 
 #![cfg_attr(not(wraps), allow(dead_code))]
 

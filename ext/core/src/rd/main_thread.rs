@@ -1,9 +1,10 @@
 //! Keeps the end of a transactional producer from aborting the process.
 //!
-//! librdkafka's main thread sends an AddPartitionsToTxn request, and counts it after that. When the client ends, a broker
-//! thread drops the requests that it has not sent yet. It runs their handler itself, which asserts that the request is
-//! counted. If the system stops the main thread in between, the assertion fails (`txn_req_cnt > 0`). So a broker thread
-//! that drops this request waits here until the main thread has ended. That one joins the broker threads later.
+//! librdkafka's main thread sends an AddPartitionsToTxn request, and counts it after that. When the client ends, a
+//! broker thread drops the requests that it has not sent yet. It runs their handler itself, which asserts that the
+//! request is counted. If the system stops the main thread in between, the assertion fails (`txn_req_cnt > 0`). So a
+//! broker thread that drops this request waits here until the main thread has ended. That one joins the broker threads
+//! later.
 
 use super::{codes, ffi, sys};
 use crate::lock;

@@ -159,8 +159,8 @@ impl<'a> FetchedMessage<'a> {
         unsafe { sys::rd_kafka_message_leader_epoch(self.raw) }
     }
 
-    /// Whether there surely are no headers, without parsing them: librdkafka's own call builds and frees a buffer to read
-    /// a zero (120 ns a message).
+    /// Whether there surely are no headers, without parsing them: librdkafka's own call builds and frees a buffer to
+    /// read a zero (120 ns a message).
     fn is_headless(self) -> bool {
         if !*IS_KNOWN {
             return false;

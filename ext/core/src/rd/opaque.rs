@@ -15,13 +15,14 @@ pub struct Report {
     pub offset: i64,
     /// 0 when delivered.
     pub error: i32,
-    /// Microseconds from the produce call until this report of a delivered message, if they were asked for; otherwise 0.
+    /// Microseconds from the produce call until this report of a delivered message, if they were asked for; otherwise
+    /// 0.
     pub micros: i64,
 }
 
 /// An owner of messages on their way. The thread that drains the report queue calls `report` exactly once per message.
-/// It returns whether to give back one of the counts that `hold` took. `must_report`: a failure must be returned to a caller
-/// or become an event.
+/// It returns whether to give back one of the counts that `hold` took. `must_report`: a failure must be returned to a
+/// caller or become an event.
 pub trait Reported: Send + Sync + 'static {
     fn report(&self, position: u32, report: Report, must_report: bool) -> bool;
 }

@@ -78,7 +78,8 @@ impl Queue {
         Event::own(unsafe { sys::rd_kafka_queue_poll(self.raw, 0) })
     }
 
-    /// Blocks up to `millis` for one event: for native threads that wait for nothing else (the poller drives the others).
+    /// Blocks up to `millis` for one event: for native threads that wait for nothing else (the poller drives the
+    /// others).
     pub fn poll_wait(&self, millis: i32) -> Option<Event> {
         // SAFETY: as `poll`.
         Event::own(unsafe { sys::rd_kafka_queue_poll(self.raw, millis) })

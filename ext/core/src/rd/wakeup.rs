@@ -59,7 +59,8 @@ impl Wakeup {
 
     pub fn signal(&self, token: Token) {
         let bytes = token.to_bytes();
-        // SAFETY: writes 8 bytes of a live array; shorter than PIPE_BUF, hence atomic. Fails only when the pipe is full.
+        // SAFETY: writes 8 bytes of a live array; shorter than PIPE_BUF, hence atomic. Fails only when the pipe is
+        // full.
         unsafe { libc::write(self.writer.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) };
     }
 

@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 pub(super) struct Membership {
     /// Stored offsets are committed without a request.
     pub commits: bool,
-    /// How long librdkafka's timer and the answer may take. After that, the mark was left out. `None`: no timer commits.
+    /// How long librdkafka's timer and the answer may take. After that, the mark was left out. `None`: no timer
+    /// commits.
     pub left_out_after: Option<Duration>,
     /// It may be cooperative, and is neither static nor of the protocol `consumer`: see `step_down`.
     pub steps_down: bool,

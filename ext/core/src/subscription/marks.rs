@@ -1,8 +1,9 @@
 //! The marks of a subscription's partitions: what is stored for the next commit, and what Kafka confirmed of it.
 //!
-//! librdkafka leaves a stored offset out of a commit of everything if it is not behind the committed one. It does so even
-//! if the log lost what was committed, and its reading began at an earlier offset, or if the owner marked an earlier one.
-//! So a mark that was left out does not count as confirmed. It is committed by itself, with an explicit offset.
+//! librdkafka leaves a stored offset out of a commit of everything if it is not behind the committed one. It does so
+//! even if the log lost what was committed, and its reading began at an earlier offset, or if the owner marked an
+//! earlier one. So a mark that was left out does not count as confirmed. It is committed by itself, with an explicit
+//! offset.
 
 use crate::error::Error;
 use crate::lock;
@@ -68,7 +69,8 @@ impl Mark {
         }
     }
 
-    /// librdkafka's timer compares it with an offset that was committed before this assignment, or that is not before it.
+    /// librdkafka's timer compares it with an offset that was committed before this assignment, or that is not before
+    /// it.
     fn may_be_left_out(&self) -> bool {
         !self.confirmed && self.committed.is_none_or(|committed| self.offset <= committed)
     }

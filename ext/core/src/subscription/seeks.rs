@@ -46,8 +46,8 @@ impl Subscription {
         }
         target.hold();
         let result = self.seek_started(target, offset, timeout);
-        // One that is late comes still. From the call on, not only from the answer, librdkafka hands out nothing that was
-        // fetched before (`rd_kafka_toppar_version_new_barrier`), so what comes is of the new place.
+        // One that is late comes still. From the call on, not only from the answer, librdkafka hands out nothing that
+        // was fetched before (`rd_kafka_toppar_version_new_barrier`), so what comes is of the new place.
         if takes_place(&result) {
             target.begin(offset);
             self.mailbox.retain(|event| match event {

@@ -1,5 +1,5 @@
-//! What the event thread does for a subscription: it serves the queues, carries out rebalances, and turns what librdkafka
-//! reports into the owner's events.
+//! What the event thread does for a subscription: it serves the queues, carries out rebalances, and turns what
+//! librdkafka reports into the owner's events.
 
 use super::{GROUP_QUEUE, MAIN_QUEUE, Subscription, SubscriptionEvent, rejoining};
 use crate::error::{Error, KafkaError, check};

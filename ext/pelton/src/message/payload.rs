@@ -1,5 +1,5 @@
-//! The payload as a Ruby object: built from the decoded tree once, then kept. Deserializers of users, for keys and headers
-//! too.
+//! The payload as a Ruby object: built from the decoded tree once, then kept. Deserializers of users, for keys and
+//! headers too.
 
 use super::{copy, ours, view};
 use crate::value::build::build;

@@ -139,8 +139,8 @@ struct BuildContext {
 pub fn build(node: Node<'_>, options: BuildOptions) -> Result<Value, Error> {
     protect(|| {
         let ractor_cache = ractor_cache();
-        // SAFETY: the ractor_cache is this Ractor's own, the stack this build's; a build that raised leaves its stack to the
-        // garbage collector. `room` is needed behind the build, so it is on the machine's stack and alive.
+        // SAFETY: the ractor_cache is this Ractor's own, the stack this build's; a build that raised leaves its stack
+        // to the garbage collector. `room` is needed behind the build, so it is on the machine's stack and alive.
         unsafe {
             let room = stack::take(&(*ractor_cache).stack);
             let made = object(&BuildContext { ractor_cache, stack: stack::of(room), options }, node);

@@ -60,8 +60,8 @@ impl HashTemplates {
             template.keys.iter().zip(keys()).for_each(|(own, key)| own.set(*key));
             return None;
         }
-        // SAFETY: the caller's promise. A new Hash is written to before Ruby is called again: either no collection has seen
-        // it, or the last call made the collector look at it again.
+        // SAFETY: the caller's promise. A new Hash is written to before Ruby is called again: either no collection has
+        // seen it, or the last call made the collector look at it again.
         unsafe {
             if template.hash.get() == 0 {
                 template.hash.set(made(pairs)?);
@@ -104,7 +104,8 @@ pub unsafe fn try_out() {
 /// # Safety
 /// As of `try_out`.
 unsafe fn is_known(count: usize) -> bool {
-    // SAFETY: small numbers; a Hash on the machine's stack. A table is only looked into if what it says of itself is true.
+    // SAFETY: small numbers; a Hash on the machine's stack. A table is only looked into if what it says of itself is
+    // true.
     unsafe {
         let pairs: [VALUE; 2 * MOST] = std::array::from_fn(|index| rb_sys::LONG2FIX(1000 + index as c_long));
         let hash = rb_sys::rb_hash_new();
@@ -137,8 +138,8 @@ pub fn in_use() -> bool {
 /// A Hash of this many pairs, 1 to `MOST`, none of which was deleted.
 unsafe fn values(hash: VALUE, count: usize) -> (*mut VALUE, usize) {
     let words = hash as *mut VALUE;
-    // SAFETY: two words of every object's, the default value, a word about the pairs, then those, key and value; before 3.3 a
-    // pointer to them is the third word. A table's entries are the key's hash, the key and the value.
+    // SAFETY: two words of every object's, the default value, a word about the pairs, then those, key and value; before
+    // 3.3 a pointer to them is the third word. A table's entries are the key's hash, the key and the value.
     unsafe {
         if count > LIST {
             ((*table(hash)).entries.cast::<VALUE>().add(2), 3)

@@ -1,5 +1,5 @@
-//! Message objects: no native memory of their own. The data pointer packs a chunk's address (48 bits, aligned to 8, counted)
-//! and the message's index in it.
+//! Message objects: no native memory of their own. The data pointer packs a chunk's address (48 bits, aligned to 8,
+//! counted) and the message's index in it.
 //!
 //! A message keeps its built payload in a word of its chunk, or else the error. It keeps in the same way what
 //! deserializers made of its key and headers. These values belong to the main Ractor; no other Ractor reads them.
@@ -19,7 +19,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 const ADDRESS_BITS: u32 = 48;
 const _: () = assert!(CHUNK_MESSAGES <= 1 << (64 - ADDRESS_BITS) && size_of::<usize>() == 8);
-/// `RUBY_FL_SHAREABLE`: other Ractors may have the object (a message although it keeps a payload that they may not have).
+/// `RUBY_FL_SHAREABLE`: other Ractors may have the object (a message although it keeps a payload that they may not
+/// have).
 pub(super) const SHAREABLE: VALUE = 1 << 8;
 /// Stands for `false` in a message's word, because `false` itself is 0, which means that nothing is kept. No Ruby
 /// object has this address.

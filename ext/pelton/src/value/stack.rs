@@ -10,8 +10,8 @@ use std::ffi::c_void;
 /// A larger one (of one huge document) is not kept.
 const KEPT: usize = 1 << 16;
 
-/// Ruby's allocations may run the mark function at any time, therefore no Rust reference to the contents is held across a
-/// call of Ruby.
+/// Ruby's allocations may run the mark function at any time, therefore no Rust reference to the contents is held across
+/// a call of Ruby.
 pub type Stack = UnsafeCell<Vec<VALUE>>;
 
 static TYPE: StaticType = {

@@ -37,7 +37,8 @@ impl Schema {
         text
     }
 
-    /// Names need no escapes: they are words. `seen`: named types that were written, which are their names from then on.
+    /// Names need no escapes: they are words. `seen`: named types that were written, which are their names from then
+    /// on.
     fn write(&self, id: Id, seen: &mut HashSet<Id>, to: &mut String) {
         let kind = self.at(id);
         if let Some((name, _)) = kind.names() {

@@ -8,7 +8,8 @@ pub(super) const MOST_DIGITS: i64 = 4096;
 /// The largest `big-decimal`, without its scale.
 pub(super) const MOST_BYTES: usize = 1024;
 
-/// As a whole number of the schema's smallest unit; `None` where that is not exact, has too many digits, or is no number.
+/// As a whole number of the schema's smallest unit; `None` where that is not exact, has too many digits, or is no
+/// number.
 pub(super) fn unscaled(value: &Datum, precision: u32, scale: u32) -> Option<Vec<u8>> {
     let (bytes, own) = raw(value)?;
     let missing = i64::from(scale) - own;

@@ -1,4 +1,5 @@
-//! Which of a reader's types can read which of a writer's: the specification's rules of schema resolution, one level deep.
+//! Which of a reader's types can read which of a writer's: the specification's rules of schema resolution, one level
+//! deep.
 
 use super::logical::Logical;
 use super::schema::Schema;

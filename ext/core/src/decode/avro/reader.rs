@@ -1,5 +1,5 @@
-//! Reads a document by a plan into the tree. Nothing is allocated by a length that was read: containers take room as their
-//! items come.
+//! Reads a document by a plan into the tree. Nothing is allocated by a length that was read: containers take room as
+//! their items come.
 
 use super::MAX_DEPTH;
 use super::decimal::{MOST_BYTES, MOST_DIGITS};

@@ -1,4 +1,5 @@
-//! A schema read from its JSON: types in one list, which name each other by their places in it, so a type may contain itself.
+//! A schema read from its JSON: types in one list, which name each other by their places in it, so a type may contain
+//! itself.
 
 use super::logical::Logical;
 use super::names::{Name, is_word};

@@ -92,7 +92,8 @@ impl Client {
         (code == NO_ERROR && high >= 0).then_some(high)
     }
 
-    /// Replaces the times (in place of offsets) by offsets, −1 for a time after the last message. Blocks up to `millis`.
+    /// Replaces the times (in place of offsets) by offsets, −1 for a time after the last message. Blocks up to
+    /// `millis`.
     pub fn offsets_for_times(&self, times: &PartitionList, millis: i32) -> i32 {
         // SAFETY: live client and list.
         unsafe { ffi::rd_kafka_offsets_for_times(self.raw, times.raw(), millis) }

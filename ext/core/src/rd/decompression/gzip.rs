@@ -1,5 +1,5 @@
-//! The function that librdkafka's `rdgz.c` consists of, with a limit: a linker that finds it does not look for the other
-//! one. Its name is hidden, so no other librdkafka in the process sees it.
+//! The function that librdkafka's `rdgz.c` consists of, with a limit: a linker that finds it does not look for the
+//! other one. Its name is hidden, so no other librdkafka in the process sees it.
 
 use super::limit;
 use libz_sys as zlib;
@@ -40,8 +40,9 @@ fn inflate(compressed: &[u8], limit: usize) -> Option<Inflated> {
     // value of that type.
     let mut stream = std::mem::MaybeUninit::<zlib::z_stream>::zeroed();
     let stream = stream.as_mut_ptr();
-    // SAFETY: a stream that lives, and stays in its place, to the end of this function; 15 + 32: any window, gzip's or zlib's
-    // header. The version is of the library that we link. zlib reads and writes within the places that it is given.
+    // SAFETY: a stream that lives, and stays in its place, to the end of this function; 15 + 32: any window, gzip's or
+    // zlib's header. The version is of the library that we link. zlib reads and writes within the places that it is
+    // given.
     let whole = unsafe {
         if zlib::inflateInit2_(stream, 15 + 32, zlib::zlibVersion(), size_of::<zlib::z_stream>() as c_int) != zlib::Z_OK
         {

@@ -1,4 +1,5 @@
-//! What a batch that lz4 compressed becomes: one frame of blocks (lz4's doc/lz4_Frame_format.md, doc/lz4_Block_format.md).
+//! What a batch that lz4 compressed becomes: one frame of blocks (lz4's doc/lz4_Frame_format.md,
+//! doc/lz4_Block_format.md).
 
 const MAGIC: u32 = 0x184d_2204;
 /// No byte of a compressed block becomes more.

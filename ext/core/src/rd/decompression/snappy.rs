@@ -12,8 +12,8 @@ fn length(block: &[u8]) -> usize {
     length
 }
 
-/// What the chunks of snappy-java become together: each has the length of its block in front. Stops where the chunks are
-/// damaged, because librdkafka then refuses them before it takes memory.
+/// What the chunks of snappy-java become together: each has the length of its block in front. Stops where the chunks
+/// are damaged, because librdkafka then refuses them before it takes memory.
 pub fn chunks_length(mut chunks: &[u8]) -> usize {
     let mut total = 0usize;
     while let Some((size, rest)) = chunks.split_first_chunk::<4>() {

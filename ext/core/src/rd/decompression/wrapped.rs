@@ -1,5 +1,5 @@
-//! What the linker puts in front of librdkafka's functions for lz4 and snappy. Like a damaged batch, one beyond the limit
-//! is reported as `_BAD_COMPRESSION`.
+//! What the linker puts in front of librdkafka's functions for lz4 and snappy. Like a damaged batch, one beyond the
+//! limit is reported as `_BAD_COMPRESSION`.
 
 use super::{limit, lz4, snappy};
 use crate::rd::codes;

@@ -1,5 +1,5 @@
-//! What the partitions of this process hold, and which of them may be fetched. It calls no librdkafka: who asks says how
-//! many messages wait in a queue.
+//! What the partitions of this process hold, and which of them may be fetched. It calls no librdkafka: who asks says
+//! how many messages wait in a queue.
 
 use std::collections::HashMap;
 
