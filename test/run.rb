@@ -83,7 +83,7 @@ class TestRun
   end
 
   def files_of(part)
-    return ["test/architecture_test.rb"] if part == "architecture"
+    return %w[test/architecture_test.rb test/rust_architecture_test.rb] if part == "architecture"
 
     Dir.glob(PROGRAMS.fetch(part, "test/#{part}/**/*_test.rb"), base: ROOT).sort
   end

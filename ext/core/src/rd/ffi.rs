@@ -1,7 +1,7 @@
 //! librdkafka's functions that answer with an error code, and one that the bindings lack. In the bindings a code is a
 //! Rust enum, but codes are an open set. A number that the enum does not know (from a newer broker, say) would be
-//! undefined behavior. Here they are plain integers. `test/architecture_test.rb` checks that no code uses the bindings'
-//! versions.
+//! undefined behavior. Here they are plain integers. `test/rust_architecture_test.rb` checks that no code
+//! uses the bindings' versions.
 
 use super::sys;
 use std::ffi::{c_char, c_int, c_void};
