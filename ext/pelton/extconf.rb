@@ -83,22 +83,25 @@ arguments = librdkafka.arguments(Dir.pwd).map { |argument| " #{argument.shellesc
 abi = RUBY_VERSION[/\A\d+\.\d+/]
 suffix = RbConfig::CONFIG["host_os"].match?(/darwin/) ? "dylib" : "so"
 
-# Symbols and line numbers are 60 MB. A stripped library still names its functions' files in a Rust panic.
+# As bin/gems builds it: profile `gem` of Cargo.toml, and C code of which the linker leaves out what nothing calls.
+SECTIONS = "-ffunction-sections -fdata-sections"
+
 File.write("Makefile", <<~MAKE)
   ruby = #{RbConfig.ruby}
   source = #{File.expand_path("../..", __dir__)}
   target = $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
   sitearchdir = #{RbConfig::CONFIG["sitearchdir"]}
   to = $(DESTDIR)$(sitearchdir)/pelton/#{abi}
-  export CARGO_PROFILE_RELEASE_DEBUG = false
-  export CARGO_PROFILE_RELEASE_STRIP = symbols
+  export CFLAGS += #{SECTIONS}
+  export CXXFLAGS += #{SECTIONS}
+  export PELTON_OPENSSL_FLAGS = -Os -fno-unwind-tables -fno-asynchronous-unwind-tables
 
   all:
-  \tRUBY="$(ruby)" cargo build --release --locked -p pelton --manifest-path "$(source)/Cargo.toml" --target-dir "$(target)"#{arguments}
+  \tRUBY="$(ruby)" cargo build --profile gem --locked -p pelton --manifest-path "$(source)/Cargo.toml" --target-dir "$(target)"#{arguments}
 
   install: all
   \tmkdir -p "$(to)"
-  \tcp "$(target)/release/libpelton.#{suffix}" "$(to)/pelton.#{RbConfig::CONFIG["DLEXT"]}"
+  \tcp "$(target)/gem/libpelton.#{suffix}" "$(to)/pelton.#{RbConfig::CONFIG["DLEXT"]}"
   \trm -rf "$(CURDIR)/target" "$(CURDIR)"/rdkafka-sys-*
 
   clean:

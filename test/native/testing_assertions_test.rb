@@ -62,6 +62,14 @@ class TestingAssertionsTest < Minitest::Test
                  failure { refute_produced("paid", key: "7") })
   end
 
+  def test_a_failure_names_the_line_of_the_test
+    produce("orders", { "total" => 1 }, key: "7")
+    error = assert_raises(Minitest::Assertion) { refute_produced("paid") }
+    assert_equal "#{__FILE__}:#{__LINE__ - 1}", error.location
+    error = assert_raises(Minitest::Assertion) { assert_produced("shipped") }
+    assert_equal "#{__FILE__}:#{__LINE__ - 1}", error.location
+  end
+
   def test_a_failure_shows_errors_of_consumers
     produce("orders", {})
     text = failure { assert_produced("paid") }
@@ -206,7 +214,7 @@ class TestingRSpecTest < Minitest::Test
       Open3.capture2e(*command).first
     end
     assert_match(/^5 examples, 2 failures$/, output)
-    assert_match(/expected a message of paid that was produced with .*but found 0\s+nearest: paid.*"id"/, output)
+    assert_match(/produced with payload a hash including \{"id" ?=> ?8\}, but found 0\s+nearest: paid.*"id"/, output)
     assert_match(/messages that no expectation was about \(Pelton::Testing\.strict\): .*paid/, output)
     refute_match(/warn/, output)
   end

@@ -11,7 +11,7 @@ class ExtconfTest < Minitest::Test
     #!/bin/sh
     [ "$1" = --version ] && echo "cargo ${CARGO_VERSION:-9.9.9} (0123abc 2030-01-01)" && exit
     while [ $# -gt 0 ]; do [ "$1" = --target-dir ] && target=$2; shift; done
-    [ -z "$target" ] || { mkdir -p "$target/release/deps" && echo library > "$target/release/libpelton.so"; }
+    [ -z "$target" ] || { mkdir -p "$target/gem/deps" && echo library > "$target/gem/libpelton.so"; }
   SHELL
 
   def test_install_keeps_the_library_and_deletes_the_rest
@@ -25,7 +25,7 @@ class ExtconfTest < Minitest::Test
     in_gem do |folder|
       target = "#{folder}/shared"
       assert_equal ["library\n"], installed(folder, "CARGO_TARGET_DIR" => target)
-      assert_path_exists "#{target}/release/deps"
+      assert_path_exists "#{target}/gem/deps"
     end
   end
 

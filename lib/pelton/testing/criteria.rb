@@ -8,6 +8,13 @@ module Pelton
     # by == and ===, also inside of Hashes and Arrays, so classes, patterns, ranges and matchers fit in. Headers need
     # only contain the given ones. An error is compared by its class or its message.
     class Criteria
+      # How a wanted value is shown; a framework's own way knows its matchers.
+      @show = :inspect.to_proc
+
+      class << self
+        attr_accessor :show
+      end
+
       # known: names of all criteria that there are. Raises ConfigError for another one.
       #: (Hash[Symbol, untyped], Array[Symbol]) ?{ (untyped) -> boolish } -> void
       def initialize(wanted, known, &block)
@@ -31,7 +38,7 @@ module Pelton
       # ' with key "7", payload {"id" => 7}'
       #: () -> String
       def to_s
-        list = @wanted.map { |name, value| "#{name} #{value.inspect}" }
+        list = @wanted.map { |name, value| "#{name} #{Criteria.show.call(value)}" }
         list << "for which the block returns true" if @block
         list.empty? ? "" : " with #{list.join(", ")}"
       end

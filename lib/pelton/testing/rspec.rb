@@ -56,13 +56,18 @@ module Pelton
 
         def failure_message = @check.failure
         def failure_message_when_negated = @check.refusal
-        def description = "have #{@name} #{@criteria.map { |name, value| "#{name} #{value.inspect}" }.join(", ")}".strip
+
+        def description
+          "have #{@name} #{@criteria.map { |name, value| "#{name} #{Criteria.show.call(value)}" }.join(", ")}".strip
+        end
 
         private
 
         def check(topic) = @check = @example.check_of(@name, topic, **@criteria, &@block)
       end
       private_constant :HaveHappened
+
+      Criteria.show = ->(value) { ::RSpec::Support::ObjectFormatter.prepare_for_inspection(value).inspect }
 
       Checks::NAMES.each do |name|
         define_method(:"have_#{name}") { |**criteria, &block| HaveHappened.new(name, self, criteria, block) }
