@@ -1,46 +1,11 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
-require "open3"
-require "support/embedded_app"
+require "support/exit_kit"
 
 # A process that ends without a flush or close: what it produced is delivered, or it says what was not.
 class ProcessExitTest < Minitest::Test
-  include EmbeddedApp
-
-  ROOT = File.expand_path("../..", __dir__)
-
-  # Ruby code in a process of its own, with `configure`; returns [status, stdout, stderr].
-  def program(code, limit: 60, servers: @cluster.bootstrap_servers)
-    @topic ||= topic
-    setup = <<~RUBY
-      require "pelton"
-      TOPIC = #{@topic.inspect}
-      def configure(app, **settings)
-        app.configure do |config|
-          config.kafka = { "bootstrap.servers" => #{servers.inspect} }
-          settings.each { |name, value| config.set(name, value) }
-        end
-        app
-      end
-      configure(Pelton.app)
-      def produce(*payloads, by: Pelton.producer)
-        payloads.each { |payload| by.produce_async(topic: TOPIC, payload: payload) }
-      end
-    RUBY
-    command = [RbConfig.ruby, "-w", "-I#{ROOT}/lib", "-e", "#{setup}\n#{code}"]
-    out = err = status = nil
-    Open3.popen3(*command, pgroup: true) do |input, *streams, thread|
-      input.close
-      readers = streams.map { |stream| Thread.new { stream.read } }
-      Process.kill(:KILL, -thread.pid) unless thread.join(limit)
-      out, err = readers.map(&:value)
-      status = thread.value
-    end
-    [status, out, err]
-  end
-
-  def delivered = Pelton.each(@topic, kafka: { "bootstrap.servers" => @cluster.bootstrap_servers }).map(&:raw_payload)
+  include ExitKit
 
   # All of these arrived, in whatever order, and the process said nothing.
   def assert_delivered(code, *payloads, status: 0, err: "")
@@ -238,8 +203,7 @@ class ProcessExitTest < Minitest::Test
   # begins (a line, and one with "(and 1 more …)").
   def assert_refused(count, errors)
     errors.each_line { |line| assert_match(/_UNKNOWN_PARTITION/, line) }
-    told = errors.lines.map { |line| line[/ (\d+) messages? to /, 1]&.to_i || (1 + line[/and (\d+) more/, 1].to_i) }
-    assert_equal count, told.sum, errors
+    assert_equal count, told(errors), errors
   end
 
   def test_a_variants_message_that_fails_at_the_end_is_said_once
