@@ -11,7 +11,7 @@ use crate::closing::{CALLS_WAIT, Closing};
 use crate::error::{Error, KafkaError};
 use crate::poller::{Poller, Polling, Source};
 use crate::rd::{Answer, Client, Origin, Request, codes};
-use crate::wait::{Outcome, Parker, Waiters};
+use crate::wait::{self, Outcome, Parker, Waiters};
 use crate::{events, lock};
 use connection::{Connection, Side};
 use std::collections::HashMap;
@@ -248,8 +248,7 @@ impl Admin {
     pub fn topics(&self, timeout: Duration) -> Result<Vec<String>, Error> {
         self.open(None)?;
         let client = self.alive()?.open[Side::Cluster.index()].as_ref().map(|one| Arc::clone(one.handle()));
-        let millis = timeout.as_millis().min(i32::MAX as u128) as i32;
-        let answer = client.ok_or(Error::Closed)?.metadata(None, millis);
+        let answer = client.ok_or(Error::Closed)?.metadata(None, wait::millis(timeout));
         let (_, topics) = answer.map_err(|code| Error::Kafka(self.explained(code, "")))?;
         Ok(topics.into_iter().map(|(name, _)| name).collect())
     }

@@ -113,7 +113,7 @@ impl Linger {
         self.asked.store(false, Ordering::SeqCst);
         let client = lock(&self.client).upgrade()?;
         let millis = self.millis.load(Ordering::Relaxed);
-        let all_sent = client.flush(if alone { millis.min(LONGEST) } else { FIRST } as i32);
+        let all_sent = client.flush(turn(millis, alone));
         if all_sent || !self.is_waited_for() || millis > LAST_PAUSE {
             return None;
         }
@@ -121,6 +121,11 @@ impl Linger {
         let _ = self.millis.compare_exchange(millis, millis * 2, Ordering::Relaxed, Ordering::Relaxed);
         Some(Duration::from_millis(millis))
     }
+}
+
+/// Milliseconds of a turn: short while other producers wait for theirs.
+fn turn(millis: u64, alone: bool) -> i32 {
+    (if alone { millis.min(LONGEST) } else { FIRST }) as i32
 }
 
 impl LingerTurns {
@@ -146,6 +151,11 @@ impl LingerTurns {
         Some((linger, alone))
     }
 
+    /// False also if a wait came when the thread's pause was just over.
+    fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.later.is_empty()
+    }
+
     fn pause(&self) -> Duration {
         let due = self.later.iter().map(|(due, _)| *due).min();
         due.map_or(IDLE, |due| due.saturating_duration_since(Instant::now()))
@@ -168,7 +178,7 @@ impl LingerFlusher {
             let pause = turns.pause();
             let (woken, timeout) = self.changed.wait_timeout(turns, pause).unwrap_or_else(PoisonError::into_inner);
             turns = woken;
-            if timeout.timed_out() && turns.waiting.is_empty() && turns.later.is_empty() {
+            if timeout.timed_out() && turns.is_empty() {
                 turns.running = false;
                 return;
             }
@@ -281,6 +291,30 @@ mod tests {
         let threads = names.filter(|name| name == "pelton.linger\n").count();
         assert!(threads <= 2, "{threads}: one, and maybe one that ends just now");
         drop(waits);
+        let _ = producer.close(Duration::ZERO);
+    }
+
+    #[test]
+    fn turn_lasts_longer_only_if_it_is_alone_and_never_longer_than_50_ms() {
+        let turns = |alone| [1, 2, 32, 64, 512].map(|millis| turn(millis, alone));
+        assert_eq!([1, 2, 32, 50, 50], turns(true));
+        assert_eq!([1; 5], turns(false));
+    }
+
+    /// Otherwise that producer's messages would linger, until another one waits.
+    #[test]
+    fn thread_does_not_end_while_a_producer_has_a_turn_to_come() {
+        let (producer, client) = lonely();
+        let linger = Linger::new(&client);
+        let mut turns = LingerTurns::default();
+        assert_eq!((true, IDLE), (turns.is_empty(), turns.pause()));
+        turns.waiting.push_back(Arc::clone(&linger));
+        assert!(!turns.is_empty());
+        turns.waiting.clear();
+        turns.later.push((Instant::now(), Arc::clone(&linger)));
+        assert_eq!((false, Duration::ZERO), (turns.is_empty(), turns.pause()));
+        turns.later.push((Instant::now() + SECONDS, linger));
+        assert_eq!(Duration::ZERO, turns.pause(), "the next one");
         let _ = producer.close(Duration::ZERO);
     }
 

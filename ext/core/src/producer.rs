@@ -198,8 +198,7 @@ impl Producer {
         let handle = handle(&client, topic)?;
         let (started, deadline) = (Instant::now(), wait::deadline(Some(timeout)));
         loop {
-            let left = deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
-            let answer = client.metadata(Some(&handle), left.as_millis().min(i32::MAX as u128) as i32);
+            let answer = client.metadata(Some(&handle), wait::millis_left(deadline));
             let code = match answer.map(|(_, topics)| topics.into_iter().next()) {
                 Ok(Some((_, Ok(count)))) if count > 0 => return Ok(count as i32),
                 Ok(Some((_, Err(code)))) => code,

@@ -154,13 +154,24 @@ pub fn deadline(timeout: Option<Duration>) -> Option<Instant> {
 
 /// The time until then, in librdkafka's milliseconds.
 pub fn millis_left(deadline: Option<Instant>) -> i32 {
-    let left = deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
-    left.as_millis().min(i32::MAX as u128) as i32
+    millis(deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now())))
+}
+
+/// A time in librdkafka's milliseconds: a longer one than fits lasts 24 days.
+pub(crate) fn millis(time: Duration) -> i32 {
+    i32::try_from(time.as_millis()).unwrap_or(i32::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_in_milliseconds_is_rounded_down_and_fits() {
+        let longest = Duration::from_millis(i32::MAX as u64);
+        let times = [Duration::from_micros(2999), longest, longest + Duration::from_millis(1), Duration::MAX];
+        assert_eq!([2, i32::MAX, i32::MAX, i32::MAX], times.map(millis));
+    }
 
     #[test]
     fn what_is_left_ends_with_the_deadline() {

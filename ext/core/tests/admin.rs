@@ -8,6 +8,7 @@ use pelton_core::poller::Poller;
 use pelton_core::rd::{Answer, Request, codes};
 use pelton_core::wait::{self, Outcome, Parker};
 use std::sync::Arc;
+use std::time::Duration;
 use support::*;
 
 fn admin(servers: &str) -> Arc<Admin> {
@@ -60,6 +61,21 @@ fn a_question_for_a_coordinator_that_is_given_up_costs_its_client_and_another_on
     assert_eq!((2, false), (clients(&admin).len(), admin.is_prepared(&offsets_of("g"))), "the other question is open");
     assert!(admin.give_up(&other).is_err());
     assert_eq!(first, clients(&admin));
+    close(&admin);
+}
+
+/// Nobody gives these up: librdkafka does, after the time that it was given.
+#[test]
+fn a_question_for_the_cluster_ends_by_itself_when_its_time_is_over() {
+    let admin = admin(NOWHERE);
+    let end = Request::ListOffsets(vec![("t".into(), 0, -1)], false);
+    let call = admin.ask(&end, Duration::from_millis(50)).expect("asked");
+    assert_eq!(Outcome::Ready, call.wait(&Parker::new(), wait::deadline(Some(SECONDS))));
+    assert_eq!(Some(codes::TIMED_OUT), call.answer().and_then(Result::err).map(|error| error.code));
+    let Some(Error::Kafka(error)) = admin.topics(Duration::from_millis(50)).err() else { panic!("no error") };
+    assert!([codes::TIMED_OUT, codes::TRANSPORT].contains(&error.code), "{error:?}");
+    let longest = admin.ask(&end, Duration::MAX).expect("asked, though librdkafka's time is shorter");
+    assert!(admin.give_up(&longest).is_err());
     close(&admin);
 }
 

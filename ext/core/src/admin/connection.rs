@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::poller::Poller;
 use crate::rd::{Client, ClientKind, Conf, Queue, Request, Token, codes};
-use crate::{config, events};
+use crate::{config, events, wait};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -96,8 +96,7 @@ impl Connection {
     }
 
     pub fn ask(&self, request: &Request, id: usize, timeout: Duration) -> Result<(), Error> {
-        let millis = timeout.as_millis().min(i32::MAX as u128) as i32;
-        Ok(self.client.ask(request, id, millis, &self.queue)?)
+        Ok(self.client.ask(request, id, wait::millis(timeout), &self.queue)?)
     }
 
     /// Blocks (`Client::end`).

@@ -30,6 +30,11 @@ pub struct Root(pub(super) u32);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TreeEnd(usize, usize);
 
+/// Whether a document of that length may follow so many entries or bytes of text.
+fn fits(most: usize, length: usize) -> bool {
+    length <= entry::MAX_LENGTH && most <= u32::MAX as usize - 2 * entry::MAX_LENGTH
+}
+
 impl Tree {
     pub fn new() -> Tree {
         Tree::default()
@@ -111,8 +116,7 @@ impl Tree {
     /// Offsets have 32 bits. A document of JSON adds at most one entry and one byte of text per byte; what others add,
     /// their writer bounds.
     pub(super) fn has_room(&self, length: usize) -> bool {
-        let most = self.tape.len().max(self.text.len());
-        length <= entry::MAX_LENGTH && most <= u32::MAX as usize - 2 * entry::MAX_LENGTH
+        fits(self.tape.len().max(self.text.len()), length)
     }
 
     pub(super) fn give_back(&mut self) {
@@ -134,5 +138,23 @@ impl Tree {
         let index = u32::try_from(self.tape.len()).map_err(|_| Reject)?;
         self.tape.push(root.ok_or(Reject)?);
         Ok(Root(index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn document_of_256_mib_has_no_room_and_one_byte_less_has() {
+        let tree = Tree::new();
+        assert_eq!([true, true, false], [0, (256 << 20) - 1, 256 << 20].map(|length| tree.has_room(length)));
+    }
+
+    /// Twice a document: what a writer appends beyond its estimate still has an offset.
+    #[test]
+    fn tree_that_could_outgrow_its_32_bits_has_no_room() {
+        let last = u32::MAX as usize - 2 * entry::MAX_LENGTH;
+        assert_eq!([true, true, false], [0, last, last + 1].map(|most| fits(most, 1)));
     }
 }

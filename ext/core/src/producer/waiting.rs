@@ -4,7 +4,7 @@ use super::Producer;
 use crate::error::Error;
 use crate::linger::{Linger, Wait};
 use crate::rd::codes;
-use crate::wait::{Outcome, Parker, Wake};
+use crate::wait::{self, Outcome, Parker, Wake};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -42,8 +42,7 @@ impl Producer {
         }
         if self.pending() > 0 {
             let client = self.with_client(Arc::clone)?;
-            let millis = timeout.as_millis().min(i32::MAX as u128) as i32;
-            let flush = move || client.flush(millis);
+            let flush = move || client.flush(wait::millis(timeout));
             std::thread::Builder::new().name("pelton.flush".into()).spawn(flush).map_err(no_thread)?;
         }
         Ok(())

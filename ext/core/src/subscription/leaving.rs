@@ -184,6 +184,7 @@ mod tests {
     use crate::embedded::EmbeddedCluster;
     use crate::poller::Poller;
     use crate::wait::Outcome;
+    use std::sync::atomic::AtomicBool;
 
     #[test]
     fn options_decide_how_a_group_is_read_and_left() {
@@ -203,6 +204,36 @@ mod tests {
         assert_eq!((true, Some(10), false, true, false), member(&[cooperative, fixed]));
         assert_eq!((true, Some(10), false, true, true), member(&[consumer]));
         assert_eq!((true, Some(10), false, true, true), member(&[consumer, cooperative]));
+    }
+
+    /// The event thread would wake the wait a second later, so here it does not look after this member.
+    #[test]
+    fn a_shortened_deadline_ends_a_wait_of_the_close_at_once() {
+        let settings = [("bootstrap.servers", "127.0.0.1:1"), ("log_level", "0"), ("group.id", "g")];
+        let poller = Poller::global().expect("a pipe");
+        let member = Subscription::new("test", settings, Options::default(), poller).expect("a subscription");
+        member.poller.unregister(member.id);
+        member.closing.limit(Duration::from_secs(600));
+        member.closing.start(|| 0);
+        let waits = Arc::new(AtomicBool::new(false));
+        let waiting = std::thread::spawn({
+            let (member, waits) = (Arc::clone(&member), Arc::clone(&waits));
+            move || {
+                let started = Instant::now();
+                let ready = || {
+                    waits.store(true, Ordering::SeqCst);
+                    false
+                };
+                (member.rest(&Parker::new(), Some(Duration::from_secs(60)), ready), started.elapsed())
+            }
+        });
+        while !waits.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        member.shorten_deadline(Duration::ZERO);
+        let (ready, took) = waiting.join().expect("no panic");
+        assert!(!ready && took < Duration::from_secs(30), "{took:?}");
+        member.end();
     }
 
     /// A close would wait for its end, which never comes.

@@ -7,6 +7,7 @@ use crate::lock;
 use crate::partition::Partition;
 use crate::rd::{Client, Entry, PartitionList, Topic, codes};
 use crate::topic_partitions::{TopicPartition, bad_topic, names, offsets, plain};
+use crate::wait;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -119,7 +120,7 @@ impl Subscription {
     pub fn committed(&self, partitions: &[(&str, i32)], timeout: Duration) -> Result<Vec<Option<Committed>>, Error> {
         let list = plain(partitions)?;
         self.asking.fetch_add(1, Ordering::SeqCst);
-        let result = self.client().and_then(|client| check(client.committed(&list, millis(timeout))));
+        let result = self.client().and_then(|client| check(client.committed(&list, wait::millis(timeout))));
         self.asking.fetch_sub(1, Ordering::SeqCst);
         self.progress.wake_all();
         result?;
@@ -164,7 +165,7 @@ impl Subscription {
     /// The offset of the oldest message and the offset that the next message will have, asked from Kafka. Blocks up to
     /// `timeout`.
     pub fn watermarks(&self, topic: &str, partition: i32, timeout: Duration) -> Result<(i64, i64), Error> {
-        let found = self.client()?.watermarks(topic, partition, millis(timeout));
+        let found = self.client()?.watermarks(topic, partition, wait::millis(timeout));
         found.map_err(|code| told_of(topic, partition, code))
     }
 
@@ -172,7 +173,7 @@ impl Subscription {
     pub fn partition_count(&self, topic: &str, timeout: Duration) -> Result<i32, Error> {
         let client = self.client()?;
         let handle = Topic::new(&client, topic).ok_or_else(|| bad_topic(topic))?;
-        let (_, topics) = client.metadata(Some(&handle), millis(timeout)).map_err(Error::code)?;
+        let (_, topics) = client.metadata(Some(&handle), wait::millis(timeout)).map_err(Error::code)?;
         match topics.into_iter().next() {
             Some((_, Ok(count))) if count > 0 => Ok(count as i32),
             Some((_, Err(code))) => Err(Error::code(code)),
@@ -185,7 +186,7 @@ impl Subscription {
     pub fn offsets_for_times(&self, times: &[(&str, i32, i64)], timeout: Duration) -> Result<Vec<Option<i64>>, Error> {
         let client = self.client()?;
         let list = offsets(times.iter().map(|(topic, partition, time)| (*topic, *partition, *time, -1)))?;
-        check(client.offsets_for_times(&list, millis(timeout)))?;
+        check(client.offsets_for_times(&list, wait::millis(timeout)))?;
         Ok(checked(&list)?.into_iter().map(|entry| Some(entry.offset).filter(|offset| *offset >= 0)).collect())
     }
 
@@ -233,8 +234,4 @@ pub(super) fn told_of(topic: &str, partition: i32, code: i32) -> Error {
     let error = KafkaError::new(code);
     let reason = format!("{topic}/{partition}: {}", error.reason);
     Error::Kafka(KafkaError { reason, ..error })
-}
-
-pub(super) fn millis(timeout: Duration) -> i32 {
-    timeout.as_millis().min(i32::MAX as u128) as i32
 }

@@ -1,12 +1,12 @@
 //! Seeks: moving the position of an assigned partition. librdkafka refuses or outdates them while the partition starts.
 
-use super::positions::{checked, millis, told_of};
+use super::positions::{checked, told_of};
 use super::{Subscription, SubscriptionEvent};
 use crate::error::Error;
 use crate::partition::Partition;
 use crate::rd::{Client, PartitionList, codes};
 use crate::topic_partitions::offsets;
-use crate::wait::Parker;
+use crate::wait::{self, Parker};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -94,7 +94,8 @@ impl Subscription {
         let passing = [codes::STATE, codes::PREV_IN_PROGRESS, codes::OUTDATED];
         loop {
             let left = left(deadline);
-            let result = client.seek(list, millis(left.max(PAUSE))).map_err(Error::from).and_then(|()| checked(list));
+            let result =
+                client.seek(list, wait::millis(left.max(PAUSE))).map_err(Error::from).and_then(|()| checked(list));
             if !has_code(&result, &passing) || left.is_zero() || !target.is_open() {
                 return result.map(drop);
             }
@@ -106,7 +107,7 @@ impl Subscription {
     fn wait_for_leader(&self, client: &Client, target: &Partition, deadline: Instant) -> Result<(), Error> {
         let gone = [codes::UNKNOWN_TOPIC, codes::UNKNOWN_PARTITION, codes::UNKNOWN_TOPIC_OR_PART];
         loop {
-            match client.watermarks(&target.topic, target.number, millis(left(deadline))) {
+            match client.watermarks(&target.topic, target.number, wait::millis(left(deadline))) {
                 Err(code) if gone.contains(&code) => return Ok(()),
                 Err(_) if !target.is_open() => return Ok(()),
                 Err(_) if left(deadline).is_zero() => {
