@@ -118,16 +118,19 @@ module Pelton
     # to: another topic instead; letters without an origin need it. retry_topic: delay in seconds, 10 for
     # "orders.retry.10": only the group in which the message failed gets it, at once. rate: letters per second. limit:
     # most letters. dry_run: true counts and sends nothing. stop: a Background::Stop; when asked, the run ends between
-    # two letters.
+    # two letters. payload: gets each letter and returns the bytes to send instead of its own, maybe more than once for
+    # a letter; nil is a tombstone. An error from it ends the run, and the letter stays open.
+    #   letters.redrive(id: "0/42", payload: ->(letter) { JSON.generate(letter.payload.merge("total" => 5)) })
     #
     # The block gets each letter after its transaction, with nil; or, for a letter that cannot be sent and stays open,
     # with the reason. Raises DeadLettersFenced if another redrive or deletion of this topic begins: it then goes on,
     # and this one ends.
-    #: (?to: String?, ?retry_topic: Numeric?, ?rate: Numeric?, ?limit: Integer?, ?dry_run: bool,
-    #:  ?stop: Background::Stop?, **untyped) ?{ (Letter, String?) -> void } -> Result
-    def redrive(to: nil, retry_topic: nil, rate: nil, limit: nil, dry_run: false, stop: nil, **filters, &block)
+    #: (?to: String?, ?retry_topic: Numeric?, ?payload: (^(Letter) -> String?)?, ?rate: Numeric?, ?limit: Integer?,
+    #:  ?dry_run: bool, ?stop: Background::Stop?, **untyped) ?{ (Letter, String?) -> void } -> Result
+    def redrive(to: nil, retry_topic: nil, payload: nil, rate: nil, limit: nil, dry_run: false, stop: nil, **filters,
+                &block)
       topics = Topics.new(@config, **@clients)
-      work = Redrive.new(to: to, retry_topic: retry_topic) { |name| topics.partitions(name) }
+      work = Redrive.new(to: to, retry_topic: retry_topic, payload: payload) { |name| topics.partitions(name) }
       run(work, filters, topics, dry_run, { rate: rate, limit: limit, stop: stop }, &block)
     end
 

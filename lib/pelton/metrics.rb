@@ -29,6 +29,7 @@ module Pelton
       @app = app
       @partitions = partitions
       @families = Families.build(series, partitions)
+      @of_routes = @families.each_value.select { |family| family.type == :counter && family.labels == Families::ROUTE }
       @counts = app.subscribe(EventCounts.new(@families, statistics: statistics))
       app.notifications.add_counter(@counts)
     end
@@ -108,9 +109,15 @@ module Pelton
         left = [left - lags.size, 0].max
       end
       each_topic(stats[:stopped]) { |*route, found| @families[:partitions_stopped].set(route, found.size) }
-      each_topic(stats[:consumers]) { |*route, found| @families[:partitions_assigned].set(route, found.size) }
+      each_topic(stats[:consumers]) { |*route, found| assigned(route, found.size) }
       forget_ages(stats[:consumers])
       calls(stats)
+    end
+
+    # The topic's counters begin at 0, because Prometheus sees no growth in a first value.
+    def assigned(route, partitions)
+      @families[:partitions_assigned].set(route, partitions)
+      @of_routes.each { |counter| counter.cell(route) }
     end
 
     # A call may end after its partition was revoked.

@@ -40,7 +40,8 @@ class EmbeddedMetricsTest < Minitest::Test
                  ["consumer_messages_total", single] => 2, ["consume_seconds_count", single] => 1,
                  ["consume_batch_messages_sum", single] => 2, ["consume_batch_messages_count", single] => 1,
                  ["message_age_seconds_count", single] => 1, ["job_wait_seconds_count", single] => 1 }
-    eventually(20, -> { counted(metrics).inspect }) { counted(metrics) == expected }
+    counted = -> { counted(metrics).reject { |_, value| value.zero? } }
+    eventually(20, -> { counted.call.inspect }) { counted.call == expected }
     client = app.producer.name
     sent = -> { metrics.to_text[/^pelton_produce_seconds_count\{client="#{client}"\} (\d+)$/, 1] }
     eventually(20, -> { "5 times, not #{sent.call}" }) { sent.call == "5" }
@@ -48,7 +49,7 @@ class EmbeddedMetricsTest < Minitest::Test
     assert app.stop
     app.close
     GC.start
-    assert_equal expected, counted(metrics)
+    assert_equal expected, counted.call
     assert_includes metrics.to_text, "pelton_produce_seconds_count{client=\"#{client}\"} 5\n"
   end
 

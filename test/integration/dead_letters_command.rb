@@ -68,6 +68,15 @@ Scenario.run do
   payloads = app.each(input).map(&:raw_payload)
   equal(Array.new(COUNT, &:to_s).product([2]).to_h, payloads.tally, "each message twice: at first, and redriven")
 
+  # --- repaired ------------------------------------------------------------------------------------------------------
+  id = app.dead_letters(dead).each(status: :redriven).first.id
+  fixed = Tempfile.create("payload")
+  fixed.write(call.("show", dead, id, "--raw").sub(/\A/, "repaired "))
+  fixed.close
+  call.("redrive", dead, "--id", id, "--status", "redriven", "--payload", fixed.path)
+  repaired = app.each(input).select { |message| message.raw_payload.start_with?("repaired ") }
+  equal([["k", 1, 0]], repaired.map { |copy| [copy.key, copy.origin.redrives, copy.origin.attempts] }, "repaired")
+
   # --- deleted -----------------------------------------------------------------------------------------------------
   app.producer.produce_sync(topic: dead, key: "foreign", payload: "x")
   equal(1, json.("delete", dead, "--key", "foreign", "--yes").first.fetch("deleted"), "deleted")
@@ -75,5 +84,5 @@ Scenario.run do
         json.("list", dead, "--by", "status", "--status", "all").to_h { |row| row.values_at("status", "letters") },
         "status")
 ensure
-  File.unlink(app_file.path) if app_file
+  [app_file, fixed].compact.each { |file| File.unlink(file.path) }
 end

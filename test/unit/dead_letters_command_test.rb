@@ -39,6 +39,12 @@ class DeadLettersCommandTest < Minitest::Test
       %w[redriev] => "dead-letters redriev: unknown command, did you mean dead-letters redrive?" }.each do |call, text|
       assert_includes refused(*call, env: BROKER), text
     end
+    repair = ["redrive", "dead", "--payload", "/nowhere/x"]
+    { [] => "needs one --id and one TOPIC", %w[--id 0/1 --id 0/2] => "needs one --id and one TOPIC",
+      %w[more --id 0/1] => "needs one --id and one TOPIC",
+      %w[--id 0/1] => "cannot be read: No such file or directory" }.each do |more, text|
+      assert_includes refused(*repair, *more, env: BROKER), "--payload = \"/nowhere/x\": #{text}"
+    end
     both = refused("redrive", "dead", "--to", "a", "--retry-topic", "5", env: BROKER)
     assert_includes both, 'to = "a": excludes retry_topic'
   end

@@ -71,6 +71,20 @@ class DeadLettersRedriveTest < Minitest::Test
     assert_equal [nil, { "a" => "1" }], sent(foreign, to: "small").values_at(:partition, :headers)
   end
 
+  def test_payload_that_repairs_a_letter_is_sent_with_its_key_and_headers
+    omitted = { **FAILED, "trace" => "1", "pelton.payload_omitted" => "7 bytes" }
+    repair = ->(letter) { "#{letter.raw_payload} at #{letter.place}" }
+    message = sent(letter(7, omitted, key: "k", payload: nil), payload: repair)
+    assert_equal ["orders", 3, "k", " at 0/7"], message.values_at(:topic, :partition, :key, :payload)
+    assert_equal %w[trace pelton.topic pelton.partition pelton.offset pelton.attempts pelton.redrives],
+                 message[:headers].keys
+    assert_nil sent(letter, payload: ->(_letter) {})[:payload], "a tombstone"
+    error = assert_raises(Pelton::ConfigError) { redrive(payload: ->(_) { { "total" => 1 } }).message(letter) }
+    assert_match(%r{\Apayload = .*total.*: expected a String or nil from the call for the letter 0/7\z}, error.message)
+    assert_match(/\Apayload = "x": expected an object with call/,
+                 assert_raises(Pelton::ConfigError) { redrive(payload: "x") }.message)
+  end
+
   def test_retry_topic_gets_the_group_and_no_due_time
     message = sent(letter(7, { **FAILED, "pelton.due_at" => "9" }, key: "k"), retry_topic: 10)
     assert_equal ["orders.retry.10", 1, "billing", "0", nil],

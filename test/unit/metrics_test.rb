@@ -206,6 +206,17 @@ class MetricsTest < Minitest::Test
                  lines("pelton_long_calls")
   end
 
+  def test_counters_of_an_assigned_topic_begin_at_zero
+    metrics
+    own("orders" => [0])
+    names = text.scan(/^pelton_(\w+)_total{group="g",topic="orders"} 0$/).flatten
+    assert_equal %w[consumer_messages consumer_failures consumer_retries consumer_postponed_messages
+                    consumer_dead_letters consumer_skipped_messages consumer_repeated_messages], names
+    publish("message.dead_lettered", group: "g", topic: "orders")
+    assert_equal ["pelton_consumer_dead_letters_total{group=\"g\",topic=\"orders\"} 1"],
+                 lines("pelton_consumer_dead_letters_total")
+  end
+
   def test_each_part_of_the_native_memory_has_a_series
     parts = { fetched: 5, batches: 4, retained: 3, decoded: 2, producers: 1 }
     assert_equal parts.keys, app.stats[:memory].keys - %i[budget resident]

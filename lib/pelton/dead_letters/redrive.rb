@@ -7,15 +7,21 @@ module Pelton
     # What a redrive makes of a letter: the message as it was before it failed, and where it goes. Has no state of a
     # run, so a dry run uses it, too.
     class Redrive
+      CALLABLE = "expected an object with call, which gets each letter and returns a String, or nil for a tombstone"
+      private_constant :CALLABLE
+
       #: () -> Symbol
       def status = :redriven
 
-      # to: a topic; nil: the first topic of each letter. retry_topic: delay in seconds of the retry topic, instead. The
-      # block returns the number of a topic's partitions, nil if it does not exist.
-      #: (?to: String?, ?retry_topic: Numeric?) { (String) -> Integer? } -> void
-      def initialize(to: nil, retry_topic: nil, &partitions)
+      # to: a topic; nil: the first topic of each letter. retry_topic: delay in seconds of the retry topic, instead.
+      # payload: gets each letter and returns the payload to send; nil: its own. The block returns the number of a
+      # topic's partitions, nil if it does not exist.
+      #: (?to: String?, ?retry_topic: Numeric?, ?payload: (^(Letter) -> String?)?) { (String) -> Integer? } -> void
+      def initialize(to: nil, retry_topic: nil, payload: nil, &partitions)
         raise ConfigError.new(:to, to, "excludes retry_topic: name one of them") if to && retry_topic
+        raise ConfigError.new(:payload, payload, CALLABLE) unless payload.nil? || payload.respond_to?(:call)
 
+        @payload = payload
         @to = to && Settings::Setting.new(:to, :name, nil, "").check(to)
         @delay = Settings::Setting.new(:retry_topic, :positive_seconds, nil, "").check(retry_topic)
         @partitions = partitions
@@ -26,7 +32,7 @@ module Pelton
       def problem(letter)
         origin = letter.origin
         return "it has no origin: name the topic with `to`" unless origin || @to
-        return "its payload was left out: #{origin.payload_omitted}" if origin&.payload_omitted
+        return "its payload was left out: #{origin.payload_omitted}" if origin&.payload_omitted && !@payload
         return "its group is unknown: a retry topic needs one" if @delay && origin.group.nil?
 
         topic = target(letter)
@@ -48,11 +54,20 @@ module Pelton
         topic = target(letter)
         headers = message.raw_headers
         headers = letter.origin.redriven(group: (letter.group if @delay)).headers(letter.headers) if letter.origin
-        { topic: topic, partition: partition(letter, topic), key: message.raw_key, payload: message.raw_payload,
+        { topic: topic, partition: partition(letter, topic), key: message.raw_key, payload: payload(letter),
           headers: headers }
       end
 
       private
+
+      def payload(letter)
+        return letter.raw_payload unless @payload
+
+        found = @payload.call(letter)
+        return found if found.nil? || found.is_a?(String)
+
+        raise ConfigError.new(:payload, found, "expected a String or nil from the call for the letter #{letter.place}")
+      end
 
       # The partition that it had, so that the order per key stays. If it does not exist there, the key decides, or
       # without a key the order of the letters.
