@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
+require "open3"
 require "pelton/events/page"
 require "pelton/runtime/notifications"
 
@@ -15,6 +16,26 @@ class NotificationsTest < Minitest::Test
     assert_equal 1.5, seen.first[:seconds]
     assert_raises(KeyError) { seen.first[:nonsense] }
     assert_predicate seen.first.payload, :frozen?
+  end
+
+  ENDING = <<~'RUBY'
+    require "pelton/runtime/notifications"
+    bus = Pelton::Notifications.new
+    bus.define("app.asked", number: "of the question")
+    lock = Mutex.new
+    bus.subscribe("app.asked") { |event| lock.synchronize { puts event[:number] } }
+    trap("USR2") do
+      3.times { |number| bus.publish_own("app.asked", number: number) }
+      exit 4
+    end
+    Process.kill(:USR2, Process.pid)
+    Thread::Queue.new.pop
+  RUBY
+
+  # Subscribers take locks, which a trap may not.
+  def test_events_of_a_signal_handler_that_ends_the_process_are_not_lost
+    output, status = Open3.capture2e(Gem.ruby, "-w", "-I#{File.expand_path("../../lib", __dir__)}", "-e", ENDING)
+    assert_equal ["0\n1\n2\n", 4], [output, status.exitstatus]
   end
 
   def test_an_object_gets_the_events_it_has_methods_for

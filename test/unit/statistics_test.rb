@@ -28,6 +28,12 @@ class StatisticsTest < Minitest::Test
     assert_equal({}, publish("other", ts: 4_000_000, txmsgs: 9).first[:rates])
   end
 
+  def test_subscribers_cannot_change_what_others_get
+    payload = publish(ts: 1, brokers: brokers(a: "UP")).first
+    nested = payload[:statistics]["brokers"]["a"]
+    assert [payload[:statistics], nested, nested["state"], payload[:rates]].all?(&:frozen?)
+  end
+
   def test_a_client_that_was_closed_begins_again
     publish(ts: 1_000_000)
     @statistics.delete("p")

@@ -38,6 +38,16 @@ class StatsdTest < Minitest::Test
                  (received.map { |line| line[/\A[^:]+/] })
   end
 
+  # A trap may take no lock, and the interrupted thread may hold the one of the socket.
+  def test_an_event_in_a_signal_handler_arrives
+    statsd
+    before = trap("USR2") { consumed }
+    statsd.instance_variable_get(:@lock).synchronize { Process.kill(:USR2, Process.pid) }
+    assert_equal 3, received.size
+  ensure
+    trap("USR2", before || "DEFAULT")
+  end
+
   def test_a_message_from_the_future_has_no_age
     statsd
     consumed(consumption_lag: -30.0)

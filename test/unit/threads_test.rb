@@ -117,6 +117,31 @@ class ThreadsTest < Minitest::Test
     assert_empty(Pelton::Threads.list.select { |thread| thread.name == "pelton.test" })
   end
 
+  # It does not wait for the lock that the interrupted thread holds.
+  def test_blocks_of_a_trap_run_after_it_in_order
+    lock = Mutex.new
+    seen = Thread::Queue.new
+    lock.synchronize do
+      in_trap { 20.times { |n| Pelton::Threads.after_trap("pelton.test") { lock.synchronize { seen << n } } } }
+      assert_empty seen
+    end
+    eventually(20) { seen.size == 20 }
+    assert_equal [*0...20], Array.new(20) { seen.pop }
+    eventually(20) { Pelton::Threads.list.none? { |thread| thread.name == "pelton.test" } }
+  end
+
+  def test_an_error_of_a_block_after_a_trap_keeps_no_other_one_from_running
+    seen = Thread::Queue.new
+    in_trap do
+      Pelton::Threads.after_trap("pelton.test") do
+        Thread.current.report_on_exception = false
+        raise IOError, "x"
+      end
+      Pelton::Threads.after_trap("pelton.test") { seen << 1 }
+    end
+    assert_equal 1, seen.pop
+  end
+
   # The app is interrupted while it holds the lock that its close needs.
   def test_an_app_that_cannot_be_closed_in_a_trap_says_that_nothing_was_lost
     app = Pelton::App.new

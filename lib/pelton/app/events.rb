@@ -24,8 +24,9 @@ module Pelton
     #: (String, **String) -> Events::Kind
     def define_event(name, **values) = @notifications.define(name, **values)
 
-    # Publishes an event that `define_event` added, on this thread. Subscribers that raise are reported as
-    # error.occurred. Raises ConfigError for another event, or if a value is missing or unknown.
+    # Publishes an event that `define_event` added, on this thread; in a signal handler, on another one soon after.
+    # Subscribers that raise are reported as error.occurred. Raises ConfigError for another event, or if a value is
+    # missing or unknown.
     #   app.publish("orders.paid", order: 7)
     #: (String, **untyped) -> void
     def publish(name, **payload) = @notifications.publish_own(name, **payload)

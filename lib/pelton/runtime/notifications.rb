@@ -139,7 +139,8 @@ module Pelton
       end
     end
 
-    # Calls the subscribers of an event. Never raises an error of a subscriber.
+    # Calls the subscribers of an event. Never raises an error of a subscriber. In a signal handler, a thread of its own
+    # calls them soon after, because they could not take a lock there.
     #   bus.publish("workers.scaled", from: 5, to: 20)
     #: (String, **untyped) -> void
     def publish(name, **payload)
@@ -147,8 +148,9 @@ module Pelton
       return kind(name) && nil unless listeners
 
       event = Events::Event.new(name, payload.freeze).freeze
-      listeners.each { |_, callback| deliver(callback, event) }
-      nil
+      return call_all(listeners, event) unless Threads.trap?
+
+      Threads.after_trap("pelton.events.trap") { call_all(listeners, event) }
     end
 
     def inspect = "#<#{self.class} #{@listeners.transform_values(&:size)}>"
@@ -195,6 +197,11 @@ module Pelton
       raise ConfigError.new("subscribe", object.class, "has no method such as on_error_occurred") if found.empty?
 
       found.to_h { |name| [known[name], object.method(name)] }
+    end
+
+    def call_all(listeners, event)
+      listeners.each { |_, callback| deliver(callback, event) }
+      nil
     end
 
     def deliver(callback, event)

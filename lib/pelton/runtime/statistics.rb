@@ -14,11 +14,13 @@ module Pelton
       @last = {}
     end
 
+    # Subscribers share the statistics, so they are frozen.
     #: (Notifications, String, Hash[String, untyped]) -> void
     def publish(bus, client, now)
+      Ractor.make_shareable(now)
       before = @last[client]
       @last[client] = now
-      bus.publish("statistics.emitted", client: client, statistics: now, rates: rates(before, now))
+      bus.publish("statistics.emitted", client: client, statistics: now, rates: rates(before, now).freeze)
       each_change(before, now) do |broker, from, to|
         bus.publish("broker.changed", client: client, broker: broker, from: from, to: to)
       end

@@ -68,20 +68,32 @@ module Pelton
       Clock.check(timeout)
       return yield unless trap?
 
-      thread = Thread.new do
+      thread = start_in_trap(name) do
         Thread.current.report_on_exception = false # the handler gets the error, if it still waits
-        locked { REGISTRY[Thread.current] = name }
         yield
-      ensure
-        locked { REGISTRY.delete(Thread.current) }
       end
-      thread.name = name
       thread.value if thread.join([timeout, TRAP_LIMIT].compact.min)
     end
 
-    # Is this code running in a signal handler?
+    # For a signal handler: runs a block that takes locks later, on a thread of its own. Does not wait for it, because the
+    # thread that the handler interrupted may hold such a lock. Blocks run in order. The end of the process waits for
+    # them, up to 10 s.
+    #: (String) { () -> void } -> void
+    def after_trap(name)
+      before = @after_trap
+      at_exit { join([@after_trap], TRAP_LIMIT) } unless before
+      # No other handler runs now: Ruby runs them one by one, on the main thread.
+      @after_trap = start_in_trap(name) do
+        join([*before])
+        yield
+      end
+    end
+
+    # Is this code running in a signal handler? Those run on the main thread.
     #: () -> bool
     def trap?
+      return false unless Thread.current.equal?(Thread.main)
+
       Mutex.new.synchronize { false }
     rescue ThreadError
       true
@@ -111,6 +123,19 @@ module Pelton
       deadline = Clock.deadline(timeout)
       threads.reject { |thread| thread.equal?(Thread.current) || ended?(thread, deadline) }
     end
+
+    # A signal handler cannot take the lock, so the thread registers itself.
+    def start_in_trap(name)
+      thread = Thread.new do
+        locked { REGISTRY[Thread.current] = name }
+        yield
+      ensure
+        locked { REGISTRY.delete(Thread.current) }
+      end
+      thread.name = name
+      thread
+    end
+    private_class_method :start_in_trap
 
     # A thread that waits for the lock cannot be interrupted. An unlocked Mutex wakes one waiting thread. If that thread
     # is killed at this moment, Ruby (3.1 to 4.0) wakes no other one.
