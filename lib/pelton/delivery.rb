@@ -38,6 +38,10 @@ module Pelton
     #     producer.produce_many_async([{ topic: "orders", payload: "a" }]).size # => 1
     #: def size: () -> Integer
 
+    # @!method publish_reports
+    #   For Pelton: makes each of its messages an event when it has its report. Called before they are sent.
+    #: def publish_reports: () -> void
+
     # @!method id
     #   For Pelton: a number that identifies the delivery in this process.
     #: def id: () -> Integer
@@ -67,6 +71,18 @@ module Pelton
     #   there is no result. Does not wait.
     #     delivery.reports # => [["orders", 3, 42, nil], ["orders", 0, 17, nil]]
     #: def reports: () -> Array[[String, Integer?, Integer?, DeliveryError?]]
+
+    # What became of one message, for a producer's middleware with `on_delivery`. Frozen. error: nil if Kafka has the
+    # message. partition: nil if Pelton does not know it. offset: nil after a failure, and with acks 0. seconds: since
+    # the produce call.
+    #   report.error&.name # => :_MSG_TIMED_OUT
+    #: (String, Integer?, Integer?, Float, DeliveryError?) -> void
+    Report = Struct.new(:topic, :partition, :offset, :seconds, :error) do
+      # Is the message stored in Kafka?
+      #   report.delivered? # => true
+      #: () -> bool
+      def delivered? = error.nil?
+    end
 
     # Waits until each of these deliveries has a result, up to `timeout` seconds in all (nil: as long as it takes).
     # Returns them.

@@ -92,6 +92,81 @@ module ReportsContract
     assert_equal [refusal.name, true], [event[:error].name, event[:error].purged?]
   end
 
+  # Middleware with the outcome of its messages: [[message, report, thread's name], …]
+  class Outcomes
+    attr_reader :found
+
+    def initialize = @found = Thread::Queue.new
+    def call(message) = { **message, headers: { "by" => "middleware" } }
+    def on_delivery(message, report) = @found << [message, report, Thread.current.name]
+
+    # [[payload, label, partition, offset], …] in the order of offsets
+    def take(test, count)
+      found = Array.new(count) { test.eventually(20) { @found.size.positive? } && @found.pop }
+      found.map { |message, report| [*message.values_at(:payload, :label), report.partition, report.offset] }
+           .sort_by(&:last)
+    end
+  end
+
+  def test_middleware_gets_each_message_with_its_report_whether_or_not_it_is_awaited
+    producer = made(Pelton::Notifications.new)
+    outcomes = producer.middleware.append(Outcomes.new)
+    producer.middleware.append(->(message) { { **message, payload: "#{message[:payload]}!" } })
+    producer.produce_sync(topic: topic, payload: "a", partition: 0)
+    producer.produce_async(topic: topic, payload: "b", partition: 0, label: :second).wait(timeout: 60)
+    producer.produce_many_sync([{ topic: topic, payload: "c", partition: 0, label: :third },
+                                { topic: topic, payload: "d", partition: 0 }])
+    producer.buffer(topic: topic, payload: "e", partition: 0).flush_buffer_sync(timeout: 60)
+    producer.with(timeout: 30).produce_sync(topic: topic, payload: "f", partition: 0)
+    producer.produce_copy(topic: topic, payload: "copy", partition: 0)
+    assert_equal [["a!", nil, 0, 0], ["b!", :second, 0, 1], ["c!", :third, 0, 2], ["d!", nil, 0, 3], ["e!", nil, 0, 4],
+                  ["f!", nil, 0, 5]], outcomes.take(self, 6)
+    producer.middleware.remove(outcomes)
+    assert_empty producer.produce_sync(topic: topic, payload: "g", partition: 0).labels
+    producer.close(timeout: 60)
+    assert_empty outcomes.found
+  end
+
+  def test_middleware_gets_a_frozen_report_on_the_thread_of_the_poller
+    producer = made(Pelton::Notifications.new)
+    outcomes = producer.middleware.append(Outcomes.new)
+    producer.produce_sync(topic: topic, payload: "a", partition: 0)
+    message, report, thread = outcomes.found.pop
+    assert_equal({ topic: topic, payload: "a", partition: 0, headers: { "by" => "middleware" } }, message)
+    assert_equal [topic, nil, true, true], [report.topic, report.error, report.delivered?, report.frozen?]
+    assert_includes 0.0..(Pelton::Clock.now - @began), report.seconds
+    assert_match(/\Apelton\.events/, thread)
+  end
+
+  def test_middleware_gets_the_error_that_the_waiting_code_gets
+    producer = made(Pelton::Notifications.new)
+    outcomes = producer.middleware.append(Outcomes.new)
+    error = assert_raises(Pelton::DeliveryError) do
+      producer.produce_sync(topic: topic, payload: "x", partition: 9, label: :far)
+    end
+    message, report, = outcomes.found.pop
+    assert_equal [:far, false, nil], [message[:label], report.delivered?, report.offset]
+    assert_equal [error.class, error.name, error.message, :far],
+                 [report.error.class, report.error.name, report.error.message, report.error.label]
+    producer.produce_sync(topic: topic, payload: "x", partition: 0)
+    assert_predicate outcomes.found.pop[1], :delivered?
+  end
+
+  def test_middleware_of_which_one_raises
+    bus = Pelton::Notifications.new
+    errors = Thread::Queue.new
+    bus.subscribe("error.occurred") { |event| errors << event.payload }
+    producer = made(bus)
+    wrong = producer.middleware.append(Outcomes.new)
+    wrong.define_singleton_method(:on_delivery) { |_message, _report| raise "no" }
+    outcomes = producer.middleware.append(Outcomes.new)
+    assert_equal 0, producer.produce_sync(topic: topic, payload: "x", partition: 0).offset
+    assert_equal [["x", nil, 0, 0]], outcomes.take(self, 1)
+    eventually(20) { errors.size.positive? }
+    assert_equal({ source: "producer.middleware", client: producer.name, topic: topic, partition: 0 },
+                 errors.pop.except(:error))
+  end
+
   def test_a_refused_message_is_neither
     producer = made(@bus)
     assert_raises(Pelton::DeliveryError) { producer.produce_sync(topic: topic, payload: "x", partition: 9) }
@@ -131,6 +206,16 @@ class NativeReportsTest < Minitest::Test
     producer.produce_sync(topic: topic, payload: "x", partition: 0)
     held { producer.produce_sync(topic: topic, payload: "x", partition: 0) }
     first, second = take(2).map { |event,| event[:seconds] }
+    assert_operator first, :>, 0
+    assert_includes 1.0..(Pelton::Clock.now - @began), second, "the answer took 2 s"
+  end
+
+  def test_a_report_for_middleware_has_the_time_since_the_produce_call
+    producer = made(Pelton::Notifications.new)
+    outcomes = producer.middleware.append(Outcomes.new)
+    producer.produce_sync(topic: topic, payload: "x", partition: 0)
+    held { producer.produce_sync(topic: topic, payload: "x", partition: 0) }
+    first, second = Array.new(2) { outcomes.found.pop[1].seconds }
     assert_operator first, :>, 0
     assert_includes 1.0..(Pelton::Clock.now - @began), second, "the answer took 2 s"
   end

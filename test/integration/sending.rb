@@ -3,6 +3,16 @@
 require_relative "../support/scenario"
 
 # Tombstones, partition keys, labels, the buffer and middleware on a real broker: what a reader finds is what was meant.
+
+# Middleware that keeps each message with its report.
+class Outcomes
+  attr_reader :found
+
+  def initialize = @found = []
+  def call(message) = message
+  def on_delivery(message, report) = @found << [message, report]
+end
+
 Scenario.run do
   name = topic(partitions: 3)
   app = app(kafka: { "linger.ms" => 0 })
@@ -72,9 +82,31 @@ Scenario.run do
   end
   equal(:larger, error.label, "label of the error")
 
+  # --- middleware gets the outcome of each message, whoever waits ---
+  outcomes = producer.middleware.append(Outcomes.new)
+  producer.produce_sync(topic: plain, payload: "sync", timeout: 20)
+  producer.produce_async(topic: plain, payload: "async")
+  producer.produce_many_async([{ topic: plain, payload: "many", label: 7 }, { topic: small, payload: "x" * 5_000 }])
+  producer.with(acks: 1).produce_async(topic: plain, payload: "variant")
+  producer.buffer(topic: plain, payload: "buffered").flush_buffer_async
+  producer.flush(timeout: 20)
+  raises(Pelton::DeliveryError, /MSG_SIZE_TOO_LARGE/) do
+    producer.produce_sync(topic: small, payload: "y" * 5_000, timeout: 20)
+  end
+  eventually(20, "seven outcomes") { outcomes.found.size == 7 }
+  delivered, rest = outcomes.found.partition { |_, report| report.delivered? }
+  equal(%w[async buffered many sync variant], delivered.map { |message, _| message[:payload] }.sort, "delivered")
+  equal([3, 4, 5, 6, 7], delivered.map { |_, report| report.offset }.sort, "offsets in reports")
+  times = delivered.map { |message, report| [message[:payload], report.seconds, report.topic == plain] }
+  check(times.all? { |_, seconds, same| seconds.positive? && same }, "time and topic: #{times}")
+  equal([[small, "x", :MSG_SIZE_TOO_LARGE, nil], [small, "y", :MSG_SIZE_TOO_LARGE, nil]],
+        rest.map { |message, report| [report.topic, message[:payload][0], report.error.name, report.offset] }.sort,
+        "failures")
+  producer.middleware.remove(outcomes)
+
   # --- close sends what is buffered ---
   last = app(kafka: {}).producer
   last.buffer(topic: plain, payload: "last")
   equal(0, last.close(timeout: 20), "undelivered")
-  equal("last", read(plain, 1, 4).last.last.raw_payload, "what close flushed")
+  equal("last", read(plain, 1, 9).last.last.raw_payload, "what close flushed")
 end

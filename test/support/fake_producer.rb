@@ -12,6 +12,7 @@ module Fakes
     def id = object_id
     def done? = true
     def settled? = true
+    def publish_reports = nil
     def reports = @reports || Array.new(@size) { [@topic, @partition, @offset, @error] }
 
     def initialize(topic, partition, offset, error: nil, size: 1)

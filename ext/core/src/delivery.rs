@@ -106,6 +106,12 @@ impl Delivery {
         self.len() == 0
     }
 
+    /// Makes each of its messages an event when it has its report, also if a caller waits. Call it before they are sent.
+    pub fn publish_reports(&self) {
+        self.slab.publisher.time_reports();
+        self.slab.publishes.store(true, Ordering::Relaxed);
+    }
+
     /// Memory that its messages take.
     pub fn bytes(&self) -> usize {
         std::mem::size_of_val(self.cells())

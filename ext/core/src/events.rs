@@ -65,6 +65,18 @@ pub enum EventKind {
         delivery: u64,
         position: u32,
     },
+    /// What became of a message of a delivery that publishes its reports (`Delivery::publish_reports`).
+    Reported {
+        code: i32,
+        topic: Arc<str>,
+        partition: i32,
+        offset: i64,
+        /// Microseconds since the produce call.
+        micros: i64,
+        /// As in `DeliveryFailed`.
+        delivery: u64,
+        position: u32,
+    },
     /// Producing threads had to wait for room in the queue: how often and how long since the last event.
     QueueFull {
         waits: u64,
@@ -117,6 +129,8 @@ pub(crate) struct ReportPublisher {
     /// Whether each delivered, or purged, message becomes an event. Failures that no caller waits for always do.
     acknowledged: AtomicBool,
     purged: AtomicBool,
+    /// Whether a delivery publishes its reports, so that they need their time.
+    timed: AtomicBool,
     /// Failed messages that no caller waited for, by topic and code.
     failures: Mutex<BTreeMap<(Arc<str>, i32), u64>>,
     /// The last error (see `keep`), until a message is delivered again. It explains why a wait ends without success.
@@ -130,6 +144,7 @@ impl ReportPublisher {
             client: client.into(),
             acknowledged: AtomicBool::default(),
             purged: AtomicBool::default(),
+            timed: AtomicBool::default(),
             failures: Mutex::default(),
             last_error: Mutex::default(),
         })
@@ -151,6 +166,15 @@ impl ReportPublisher {
     pub fn publish_reports(&self, acknowledged: bool, purged: bool) {
         self.acknowledged.store(acknowledged, Ordering::Relaxed);
         self.purged.store(purged, Ordering::Relaxed);
+    }
+
+    /// From now on, reports have the time of their messages.
+    pub fn time_reports(&self) {
+        self.timed.store(true, Ordering::Relaxed);
+    }
+
+    pub fn times_reports(&self) -> bool {
+        self.timed.load(Ordering::Relaxed) || self.publishes_report(0)
     }
 
     /// Whether a report with this code is published.

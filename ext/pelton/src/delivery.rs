@@ -24,6 +24,7 @@ pub fn define(ruby: &Ruby, pelton: RModule) -> Result<(), Error> {
     class.define_method("settled?", method!(is_settled, 0))?;
     class.define_method("size", method!(size, 0))?;
     class.define_method("id", method!(id, 0))?;
+    class.define_method("publish_reports", method!(publish_reports, 0))?;
     class.define_method("topic", method!(topic, 0))?;
     class.define_method("partition", method!(partition, 0))?;
     class.define_method("offset", method!(offset, 0))?;
@@ -103,6 +104,12 @@ fn first(ruby: &Ruby, this: Value) -> Result<Option<Outcomes>, Error> {
 
 fn id(ruby: &Ruby, this: Value) -> Result<u64, Error> {
     Ok(CLASS.get(ruby, &this)?.id())
+}
+
+/// For the block of `produce_many`, which gets a delivery of its own.
+fn publish_reports(ruby: &Ruby, this: Value) -> Result<(), Error> {
+    CLASS.get(ruby, &this)?.publish_reports();
+    Ok(())
 }
 
 fn topic(ruby: &Ruby, this: Value) -> Result<Option<Value>, Error> {

@@ -130,6 +130,14 @@ fn row(ruby: &Ruby, event: ClientEvent) -> Result<RArray, Error> {
             row.push(delivery)?;
             row.push(position)?;
         }
+        EventKind::Reported { code, topic, partition, offset, micros, delivery, position } => {
+            begin("reported")?;
+            failed(ruby, row, code, &topic, partition)?;
+            row.push(offset)?;
+            row.push(micros as f64 / 1e6)?;
+            row.push(delivery)?;
+            row.push(position)?;
+        }
         EventKind::QueueFull { waits, time } => {
             begin("queue_full")?;
             row.push(waits)?;

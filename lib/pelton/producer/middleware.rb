@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../errors"
+require_relative "../runtime/threads"
 
 module Pelton
   class Producer
@@ -9,9 +10,21 @@ module Pelton
     # by the produce call.
     #   trace = ->(message) { message.merge(headers: { "trace" => Trace.id, **message[:headers].to_h }) }
     #   producer.middleware.append(trace)
+    # One that also has `on_delivery(message, report)` gets the outcome of each message that reached the queue, as it was
+    # sent, with its Delivery::Report: after Kafka has it or it failed, whether or not code waits for the delivery. The
+    # thread that publishes events calls it, so keep it short. Its errors are published as error.occurred. Messages that
+    # were scheduled, or written to the outbox, have no report: another process may send them.
+    #   class FailureCounter
+    #     def call(message) = message
+    #     def on_delivery(message, report) = report.delivered? || Failures.count(message[:topic], report.error.name)
+    #   end
+    #   producer.middleware.append(FailureCounter.new)
     # Costs nothing while it is empty. All methods are callable from every thread. A message that is being sent sees the
     # list as it was.
     class Middleware
+      NONE = [].freeze
+      private_constant :NONE
+
       # chain: the Array that the producer also reads, so that an empty list costs no call.
       #: (?Array[_Callable]) -> void
       def initialize(chain = [])
@@ -57,7 +70,36 @@ module Pelton
         message
       end
 
+      # For producers: those of the callables that get the outcome.
+      #: (Array[untyped]) -> Array[untyped]
+      def self.observers(chain)
+        chain.empty? ? NONE : chain.select { |callable| callable.respond_to?(:on_delivery) }
+      end
+
       def inspect = "#<#{self.class} #{@chain.inspect}>"
+
+      # The callables that get the reports of one delivery's messages. For the thread that publishes events.
+      class Observers
+        #: (Array[untyped], Array[Hash[Symbol, untyped]]) -> void
+        def initialize(callables, messages)
+          @callables = callables
+          # Without those that have their report. Only the thread that publishes changes it.
+          @messages = messages.dup
+        end
+
+        # position: the message's, in the delivery. An error of one callable keeps no other one from its report.
+        #: (Notifications, String, Integer, Delivery::Report) -> void
+        def call(bus, client, position, report)
+          message = @messages.fetch(position)
+          @messages[position] = nil
+          @callables.each do |callable|
+            Threads.interruptible { callable.on_delivery(message, report) }
+          rescue *Notifications::CONTAINED => e
+            bus.publish("error.occurred", error: e, source: "producer.middleware", client: client,
+                                          topic: report.topic, partition: report.partition)
+          end
+        end
+      end
 
       private
 

@@ -69,7 +69,7 @@ module Pelton
 
       # For the framework: sends a message without the middleware, which it passed when it was produced first.
       #: (topic: String, payload: String?, **untyped) -> Delivery
-      def produce_copy(**message) = wait(hand_over([@tracer ? @tracer.call(message) : message]), nil)
+      def produce_copy(**message) = wait(hand_over([@tracer ? @tracer.call(message) : message], observers: []), nil)
 
       # Sends many messages with one native call. Each is a Hash with the keywords of produce_async. Returns one
       # delivery for all of them: its `wait` raises if any failed, and `reports` has the result of each.
@@ -85,8 +85,11 @@ module Pelton
       def produce_many_async(messages)
         check_array(messages)
         messages = each_of(messages) { |message| past_middleware(message) } unless @chain.empty?
-        sent = of_this_process { (@native || native).produce_many(messages, @queue_timeout) } unless @partitioner
-        sent || hand_over(messages)
+        observers = Middleware.observers(@chain)
+        unless @partitioner || observers.any?
+          sent = of_this_process { (@native || native).produce_many(messages, @queue_timeout) }
+        end
+        sent || hand_over(messages, observers: observers)
       end
 
       # Like produce_many_async, and waits for all messages as produce_sync does: up to `timeout` seconds in all.
@@ -202,7 +205,8 @@ module Pelton
       # Sends one message that has a label or partition key, or passes middleware.
       def dispatch(message)
         message = known(past_middleware(message))
-        return hand_over([message]) unless message[:label].nil?
+        observers = Middleware.observers(@chain)
+        return hand_over([message], observers: observers) if !message[:label].nil? || observers.any?
 
         plain = plain(**message).values_at(:topic, :payload, :key, :partition, :timestamp, :headers)
         of_this_process { native.produce(*plain, @queue_timeout) }
@@ -212,8 +216,9 @@ module Pelton
         raise e.delivery ? QueueFullError.new(e.topic, e.seconds) : e
       end
 
-      # Sends messages that passed the middleware. Yields the delivery before the first one is sent.
-      def hand_over(messages, queue_timeout = @queue_timeout)
+      # Sends messages that passed the middleware. Yields the delivery before the first one is sent. observers: the
+      # middleware that gets their reports.
+      def hand_over(messages, queue_timeout = @queue_timeout, observers: Middleware.observers(@chain))
         each_of(messages) { |message| known(message) }
         labels = messages.map { |message| message[:label] }
         labels = nil if labels.all?(&:nil?)
@@ -221,13 +226,21 @@ module Pelton
         rows = each_of(messages) { |message| plain(**message) }
         sent = of_this_process do
           native.produce_many(rows, queue_timeout) do |delivery|
-            made = labels ? @source.labels.add(LabelledDelivery.new(delivery, labels)) : delivery
+            made = labels ? LabelledDelivery.new(delivery, labels) : delivery
+            track(delivery, made, messages, observers) if labels || observers.any?
             yield made if block_given?
           end
         end
         labels ? made : sent
       rescue QueueFullError => e
         raise labels ? QueueFullError.new(e.topic, e.seconds, made) : e
+      end
+
+      def track(delivery, made, messages, observers)
+        return @source.labels.add(made) if observers.empty?
+
+        @source.labels.add(made, Middleware::Observers.new(observers, messages))
+        delivery.publish_reports
       end
 
       # Runs the block. If the client belongs to a parent process, runs it again with a client of this process.

@@ -232,6 +232,7 @@ module Pelton
       when :delivery_failed then bus.publish("message.delivery_failed", **failure_payload(client, *facts))
       when :purged then bus.publish("message.purged", **failure_payload(client, *facts))
       when :acknowledged then acknowledged(bus, client, *facts)
+      when :reported then reported(bus, client, *facts)
       when :queue_full then bus.publish("producer.queue_full", client: client, waits: facts[0], seconds: facts[1])
       when :disconnected then bus.publish("producer.disconnected", client: client, idle: facts.first)
       when :reconnected then bus.publish("producer.reconnected", client: client)
@@ -266,6 +267,13 @@ module Pelton
       label = @labels.of(*handle)
       error = DeliveryError.new(code, name, reason, false, false, topic, partition).with_label(label)
       { client: client, error: error, topic: topic, partition: partition, label: label }
+    end
+
+    # For middleware with `on_delivery`.
+    def reported(bus, client, code, name, reason, topic, partition, offset, seconds, *handle)
+      error = failure_payload(client, code, name, reason, topic, partition, *handle)[:error] unless code.zero?
+      report = Delivery::Report.new(topic, partition, (offset unless offset.negative?), seconds, error).freeze
+      @labels.observers(handle.first)&.call(bus, client, handle.last, report)
     end
 
     def acknowledged(bus, client, topic, partition, offset, seconds, *handle)

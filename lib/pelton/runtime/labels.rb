@@ -45,7 +45,8 @@ module Pelton
     end
   end
 
-  # Finds the labels of messages for the events of one poller. Without labels, it costs nothing. A delivery is removed
+  # Finds the labels of messages for the events of one poller, and the middleware that gets their reports. Without
+  # either, it costs nothing. A delivery is removed
   # when it is settled and all its events are published. `add` looks for such deliveries each time the table has
   # doubled. So the table has at most twice as many entries as there are deliveries in flight or with unpublished
   # events.
@@ -59,21 +60,26 @@ module Pelton
     def initialize(poller)
       @poller = poller
       @lock = Mutex.new
-      # {delivery id => [LabelledDelivery, value of `emitted` when it was found settled, or nil]}. Guarded by @lock.
+      # {delivery id => [delivery, value of `emitted` when it was found settled, or nil, Observers or nil]}. Guarded by
+      # @lock.
       @table = {}
       @limit = LIMIT
       # Number of published events. Only the thread that publishes writes it.
       @published = 0
     end
 
-    #: (LabelledDelivery) -> LabelledDelivery
-    def add(delivery)
+    # observers: called with the report of each message.
+    #: (Delivery | LabelledDelivery, ?Producer::Middleware::Observers?) -> void
+    def add(delivery, observers = nil)
       @lock.synchronize do
         sweep if @table.size >= @limit
-        @table[delivery.id] = [delivery, nil]
+        @table[delivery.id] = [delivery, nil, observers]
       end
-      delivery
     end
+
+    # The middleware that gets the reports of this delivery's messages.
+    #: (Integer) -> Producer::Middleware::Observers?
+    def observers(id) = @lock.synchronize { @table[id]&.last }
 
     # The label of a message, by its delivery's id and its position in the delivery.
     #: (Integer?, Integer?) -> untyped

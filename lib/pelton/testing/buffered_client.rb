@@ -81,7 +81,7 @@ module Pelton
             raise QueueFullError.new(message[:topic], queue_timeout, delivery)
           end
           refusal = refusal(message)
-          refusal ? delivery.report(index, nil, nil, refusal) : send_one(message, delivery, index)
+          refusal ? report(delivery, index, nil, nil, refusal) : send_one(message, delivery, index)
         end
         delivery
       end
@@ -209,6 +209,14 @@ module Pelton
         end
       end
 
+      def report(delivery, index, partition, offset, error)
+        if delivery.publishes_reports?
+          fields = error ? error_fields(error) : [0, :NO_ERROR, "", delivery.topic_of(index), partition]
+          push(:reported, *fields, offset || -1001, 0.0, delivery.id, index)
+        end
+        delivery.report(index, partition, offset, error)
+      end
+
       def send_one(message, delivery, index)
         topic, key, partition = message.values_at(:topic, :key, :partition)
         partition = chosen(topic, key) if partition.nil? || partition.negative?
@@ -216,7 +224,7 @@ module Pelton
         @log.append(message, partition) do |offset, error|
           error &&= failure(error, topic, partition)
           push_report(topic, partition, offset, error, delivery.id, index)
-          delivery.report(index, partition, offset, error)
+          report(delivery, index, partition, offset, error)
         end
       end
 

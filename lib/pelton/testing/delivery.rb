@@ -17,6 +17,8 @@ module Pelton
         # [partition, offset, error] of each reported message. Guarded by @lock.
         @reports = {}
         @watchers = 0
+        # Does each report become an event for middleware?
+        @publishes = false
         # [position, error] of messages that failed while code waited. Guarded by @lock.
         @unseen = []
       end
@@ -24,6 +26,7 @@ module Pelton
       def id = object_id
       def size = @topics.size
       def topic = @topics.first
+      def topic_of(index) = @topics[index]
       def partition = @lock.synchronize { @reports.dig(0, 0) }
       def offset = @lock.synchronize { @reports.dig(0, 1) }
       def done? = @lock.synchronize { all_done? }
@@ -31,6 +34,8 @@ module Pelton
       def delivered? = done? && error.nil?
       def error = reports.filter_map(&:last).first
       def label = nil
+      def publish_reports = @publishes = true
+      def publishes_reports? = @publishes
       def labels = []
 
       def reports

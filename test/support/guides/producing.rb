@@ -9,7 +9,18 @@
       assert_equal "click", read("clicks", 1).first.raw_payload
     end
   },
-  "middleware.append" => { after: -> { assert_equal "42", read("orders", 1).first.headers["trace"] } },
+  "has the header trace" => { after: -> { assert_equal "42", read("orders", 1).first.headers["trace"] } },
+  "class FailureCounter" => {
+    after: lambda do
+      2.times do
+        assert_raises(Pelton::DeliveryError) do
+          Pelton.producer.produce_sync(topic: "orders", payload: "x", partition: 99)
+        end
+      end
+      Pelton.producer.produce_sync(topic: "orders", payload: "x")
+      eventually(20) { @given.fetch(:counter).failures == { ["orders", :_UNKNOWN_PARTITION] => 2 } }
+    end
+  },
   "pipe_sync" => {
     after: lambda do
       piped = read("orders.eu", 1).first

@@ -4,9 +4,9 @@ use super::{DONE, Delivery, ROOM, UNSEEN, WATCHER, WHOLE};
 use crate::events::{EventKind, ReportPublisher};
 use crate::linger::Linger;
 use crate::lock;
-use crate::rd::{MAX_POSITIONS, Origin, Report, Reported, hold};
+use crate::rd::{MAX_POSITIONS, Origin, Report, Reported, codes, hold};
 use crate::wait::Waiters;
-use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Slabs made in this process. Unlike an address, a number does not come again.
@@ -45,6 +45,8 @@ pub struct Slab {
     pub(super) open: Option<AtomicUsize>,
     /// Messages that failed.
     pub(super) failed: AtomicUsize,
+    /// Whether each report becomes an event of its own, for middleware.
+    pub(super) publishes: AtomicBool,
     /// By position, or WHOLE.
     pub(super) waiters: Waiters,
     /// Of the messages' producer.
@@ -69,6 +71,7 @@ impl Slab {
             cells: (0..room).map(|_| Cell::new()).collect(),
             open,
             failed: AtomicUsize::new(0),
+            publishes: AtomicBool::new(false),
             waiters: Waiters::default(),
             linger,
             publisher,
@@ -132,6 +135,13 @@ impl Reported for Slab {
         cell.offset.store(report.offset, Ordering::Relaxed);
         if self.publisher.publishes_report(report.error) {
             self.publish_report(position, report);
+        }
+        // Of a message that got no room in the queue, the caller knows.
+        if self.publishes.load(Ordering::Relaxed) && report.error != codes::QUEUE_FULL {
+            let Report { partition, offset, error: code, micros } = report;
+            let topic = Arc::clone(self.topic(position));
+            let (delivery, position) = self.handle(position);
+            self.publisher.emit(EventKind::Reported { code, topic, partition, offset, micros, delivery, position });
         }
         if report.error != 0 {
             cell.error.store(report.error, Ordering::Release);

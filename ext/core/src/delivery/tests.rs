@@ -225,3 +225,26 @@ fn a_delivery_is_done_before_its_waiters_are_woken() {
         delivery.remove_waiter(&waker);
     }
 }
+
+/// Middleware gets each report, whoever waits. Of a message without room in the queue, the caller knows.
+#[test]
+fn a_delivery_that_publishes_its_reports_makes_each_an_event() {
+    let (feed, publisher) = publisher();
+    let plain = Delivery::batch(vec!["t".into()], None, Arc::clone(&publisher));
+    report(&plain, 0, 0);
+    assert_eq!((0, false), (feed.take_all().len(), publisher.times_reports()));
+    let batch = Delivery::batch(vec!["t".into(); 3], None, Arc::clone(&publisher));
+    batch.publish_reports();
+    assert!(publisher.times_reports());
+    let _watch = batch.watch();
+    report(&batch, 1, 0);
+    report(&batch, 2, -192);
+    report(&batch, 0, crate::rd::codes::QUEUE_FULL);
+    let published = feed.take_all().into_iter().map(|event| match event.kind {
+        EventKind::Reported { code, partition, offset, delivery, position, .. } => {
+            (code, partition, offset, delivery, position)
+        }
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(vec![(0, 1, 7, batch.id(), 1), (-192, 1, 7, batch.id(), 2)], published.collect::<Vec<_>>());
+}

@@ -30,7 +30,7 @@ impl Source for Producer {
                 let failures = Cell::new(0);
                 let counts = self.times.get();
                 let mut times = counts.map(|_| Vec::new());
-                let timed = self.publisher.publishes_report(0);
+                let timed = self.publisher.times_reports();
                 let Reports { count, bytes, panics } = event.deliver_reports::<Slab>(times.as_mut(), timed, |report| {
                     self.settled.fetch_add(1, Ordering::SeqCst);
                     if report.error == 0 {

@@ -115,7 +115,7 @@ impl Event {
             // SAFETY: as above; the error code is read as an integer, codes being an open set.
             let (word, report) = unsafe {
                 let error = cause(std::ptr::addr_of!((*message).err).cast::<i32>().read());
-                let micros = if timed && error == 0 { sys::rd_kafka_message_latency(message).max(0) } else { 0 };
+                let micros = if timed { sys::rd_kafka_message_latency(message).max(0) } else { 0 };
                 let report = Report { partition: (*message).partition, offset: (*message).offset, error, micros };
                 bytes += (*message).len + (*message).key_len;
                 ((*message)._private, report)
