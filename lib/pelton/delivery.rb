@@ -72,18 +72,6 @@ module Pelton
     #     delivery.reports # => [["orders", 3, 42, nil], ["orders", 0, 17, nil]]
     #: def reports: () -> Array[[String, Integer?, Integer?, DeliveryError?]]
 
-    # What became of one message, for a producer's middleware with `on_delivery`. Frozen. error: nil if Kafka has the
-    # message. partition: nil if Pelton does not know it. offset: nil after a failure, and with acks 0. seconds: since
-    # the produce call.
-    #   report.error&.name # => :_MSG_TIMED_OUT
-    #: (String, Integer?, Integer?, Float, DeliveryError?) -> void
-    Report = Struct.new(:topic, :partition, :offset, :seconds, :error) do
-      # Is the message stored in Kafka?
-      #   report.delivered? # => true
-      #: () -> bool
-      def delivered? = error.nil?
-    end
-
     # Waits until each of these deliveries has a result, up to `timeout` seconds in all (nil: as long as it takes).
     # Returns them.
     #   deliveries = orders.map { |order| producer.produce_async(topic: "orders", payload: order) }
@@ -146,5 +134,18 @@ module Pelton
     #   producer.produce_many_async([{ topic: "orders", payload: "…", label: 7 }]).labels # => [7]
     #: () -> Array[untyped]
     def labels = []
+  end
+
+  # What became of one message, for a producer's middleware with `on_delivery`. Frozen. error: nil if Kafka has the
+  # message. partition: nil if Pelton does not know it. offset: nil after a failure, and with acks 0. seconds: since
+  # the produce call.
+  #   report.error&.name # => :_MSG_TIMED_OUT
+  #: (String, Integer?, Integer?, Float, DeliveryError?) -> void
+  DeliveryReport = Struct.new(:topic, :partition, # rubocop:disable Lint/StructNewOverride
+                              :offset, :seconds, :error) do
+    # Is the message stored in Kafka?
+    #   report.delivered? # => true
+    #: () -> bool
+    def delivered? = error.nil?
   end
 end

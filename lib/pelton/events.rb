@@ -59,7 +59,8 @@ module Pelton
       ["statistics.emitted", %i[client statistics rates],
        "librdkafka's statistics of a client arrived: every 5 s, or as statistics.interval.ms in config.kafka says. " \
        "Subscribe before the first client opens; later it raises ConfigError.",
-       { statistics: "frozen Hash, as librdkafka documents it; of a consumer's partitions, those that are assigned to it",
+       { statistics: "frozen Hash, as librdkafka documents it; of a consumer's partitions, those that are assigned " \
+                     "to it",
          rates: "per second since the statistics before, by librdkafka's names: `txmsgs` and `rxmsgs` (messages sent " \
                 "and received), `tx_bytes`, `rx_bytes`, `tx`, `rx` (requests and answers); empty the first time, " \
                 "and after a client was replaced" }],

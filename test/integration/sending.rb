@@ -98,7 +98,7 @@ Scenario.run do
   equal(%w[async buffered many sync variant], delivered.map { |message, _| message[:payload] }.sort, "delivered")
   equal([3, 4, 5, 6, 7], delivered.map { |_, report| report.offset }.sort, "offsets in reports")
   times = delivered.map { |message, report| [message[:payload], report.seconds, report.topic == plain] }
-  check(times.all? { |_, seconds, same| seconds.positive? && same }, "time and topic: #{times}")
+  check(times.all? { |_, lasted, right| lasted.positive? && right }, "time and topic: #{times}")
   equal([[small, "x", :MSG_SIZE_TOO_LARGE, nil], [small, "y", :MSG_SIZE_TOO_LARGE, nil]],
         rest.map { |message, report| [report.topic, message[:payload][0], report.error.name, report.offset] }.sort,
         "failures")

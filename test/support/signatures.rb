@@ -34,8 +34,9 @@ class Signatures
   PUBLIC = %w[
     Pelton App Consumer Producer Producer::Variant Producer::Transaction Producer::Middleware Admin ProducerPool
     RactorPool Parallel::Future Subscription Iterator Background Background::Stop Message Batch Batch::Part Origin
-    Delivery Poller EmbeddedCluster ExtensionValue Server Liveness Web Config Config::Polling Config::Liveness
-    Notifications Events Events::Event Events::Kind Routing Routing::Dsl Routing::TopicWords Routing::Where
+    Delivery DeliveryReport Poller EmbeddedCluster ExtensionValue Server Liveness Web Config Config::Polling
+    Config::Liveness Notifications Events Events::Event Events::Kind Routing Routing::Dsl Routing::TopicWords
+    Routing::Where
     Routing::Where::Clause Consuming::Failure Metrics DeadLetters DeadLetters::Letter DeadLetters::Result
     Schedule Schedule::ScheduledMessage
     Registry Registry::Schema Avro Avro::Decoder Avro::Serializer Reporters::Log Tracing

@@ -106,7 +106,8 @@ impl Delivery {
         self.len() == 0
     }
 
-    /// Makes each of its messages an event when it has its report, also if a caller waits. Call it before they are sent.
+    /// Makes each of its messages an event when it has its report, also if a caller waits. Call it before they are
+    /// sent.
     pub fn publish_reports(&self) {
         self.slab.publisher.time_reports();
         self.slab.publishes.store(true, Ordering::Relaxed);

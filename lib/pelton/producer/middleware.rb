@@ -10,10 +10,10 @@ module Pelton
     # by the produce call.
     #   trace = ->(message) { message.merge(headers: { "trace" => Trace.id, **message[:headers].to_h }) }
     #   producer.middleware.append(trace)
-    # One that also has `on_delivery(message, report)` gets the outcome of each message that reached the queue, as it was
-    # sent, with its Delivery::Report: after Kafka has it or it failed, whether or not code waits for the delivery. The
-    # thread that publishes events calls it, so keep it short. Its errors are published as error.occurred. Messages that
-    # were scheduled, or written to the outbox, have no report: another process may send them.
+    # One that also has `on_delivery(message, report)` gets the outcome of each message in the queue, as it was sent:
+    # a DeliveryReport, when Kafka has the message or when it failed, whether or not code waits for the delivery. The
+    # thread that publishes events calls it, so keep it short. Its errors are published as error.occurred. Messages
+    # that were scheduled, or written to the outbox, have no report: another process may send them.
     #   class FailureCounter
     #     def call(message) = message
     #     def on_delivery(message, report) = report.delivered? || Failures.count(message[:topic], report.error.name)
@@ -88,7 +88,7 @@ module Pelton
         end
 
         # position: the message's, in the delivery. An error of one callable keeps no other one from its report.
-        #: (Notifications, String, Integer, Delivery::Report) -> void
+        #: (Notifications, String, Integer, DeliveryReport) -> void
         def call(bus, client, position, report)
           message = @messages.fetch(position)
           @messages[position] = nil

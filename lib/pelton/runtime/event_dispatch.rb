@@ -270,10 +270,11 @@ module Pelton
     end
 
     # For middleware with `on_delivery`.
-    def reported(bus, client, code, name, reason, topic, partition, offset, seconds, *handle)
-      error = failure_payload(client, code, name, reason, topic, partition, *handle)[:error] unless code.zero?
-      report = Delivery::Report.new(topic, partition, (offset unless offset.negative?), seconds, error).freeze
-      @labels.observers(handle.first)&.call(bus, client, handle.last, report)
+    def reported(bus, client, *failure, offset, seconds, id, position)
+      code, _name, _reason, topic, partition = failure
+      error = failure_payload(client, *failure, id, position)[:error] unless code.zero?
+      report = DeliveryReport.new(topic, partition, (offset unless offset.negative?), seconds, error).freeze
+      @labels.observers(id)&.call(bus, client, position, report)
     end
 
     def acknowledged(bus, client, topic, partition, offset, seconds, *handle)

@@ -75,9 +75,9 @@ module Pelton
       thread.value if thread.join([timeout, TRAP_LIMIT].compact.min)
     end
 
-    # For a signal handler: runs a block that takes locks later, on a thread of its own. Does not wait for it, because the
-    # thread that the handler interrupted may hold such a lock. Blocks run in order. The end of the process waits for
-    # them, up to 10 s.
+    # For a signal handler: runs a block that takes locks later, on a thread of its own. Does not wait for it, because
+    # the thread that the handler interrupted may hold such a lock. Blocks run in order. The end of the process waits
+    # for them, up to 10 s.
     #: (String) { () -> void } -> void
     def after_trap(name)
       before = @after_trap

@@ -18,7 +18,8 @@
         end
       end
       Pelton.producer.produce_sync(topic: "orders", payload: "x")
-      eventually(20) { @given.fetch(:counter).failures == { ["orders", :_UNKNOWN_PARTITION] => 2 } }
+      counter = Pelton.producer.middleware.to_a.last
+      eventually(20) { counter.failures == { ["orders", :_UNKNOWN_PARTITION] => 2 } }
     end
   },
   "pipe_sync" => {
