@@ -89,11 +89,11 @@ class WebHistoryTest < Minitest::Test
     assert_equal [[[0.0, 50], [10.0, 150]], [[10.0, 150], [3605.0, 250]]], [series.points, kept.series(:lag).points]
   end
 
-  def test_few_points_end_with_the_newest
-    series = series(*Array.new(1000) { |index| [index, index] })
-    few = series.points(60)
-    assert_operator few.size, :<=, 60
-    assert_equal 999, few.last.last
+  def test_few_points_have_the_first_and_the_newest
+    few = series(*Array.new(1000) { |index| [index, index] }).parts(60).flatten(1)
+    assert_operator few.size, :<=, 61
+    assert_equal [0, 999], [few.first.last, few.last.last]
+    assert_empty Web::Series::EMPTY.parts(60)
   end
 
   def test_rates_count_what_grew
@@ -285,10 +285,37 @@ class WebHistoryTest < Minitest::Test
   end
 
   def test_a_line_ends_where_values_are_missing
-    series = series([0, 1], [10, 2], [50, 3], [60, 4], [100, 5])
-    lines = ->(**how) { Web::Plot.large("Lag", { "x" => series }, now: 100.0, **how).scan(/points="(.*?)"/).flatten }
-    assert_equal 1, lines.call.size
-    assert_equal [2, 2, 2], lines.call(gap: 15).map { |line| line.split.size } # the last value alone: a short line
-    assert_equal "0.0,99.3", lines.call(span: 100).first.split.first
+    values = [[0, 1], [10, 2], [50, 3], [60, 4], [100, 5]]
+    lines = lambda do |gap, **how|
+      known = values.each_with_object(Web::Series.new(gap: gap)) { |(at, value), all| all.add(at.to_f, value) }
+      Web::Plot.large("Lag", { "x" => known }, now: 100.0, **how).scan(/points="(.*?)"/).flatten
+    end
+    assert_equal 1, lines.call(40).size
+    assert_equal [2, 2, 2], lines.call(15).map { |line| line.split.size } # the last value alone: a short line
+    assert_equal "0.0,99.3", lines.call(40, span: 100).first.split.first
+  end
+
+  # Of many values, a line has some. What it leaves out is no gap.
+  def test_a_line_with_many_values_has_gaps_where_they_are
+    known = Web::Series.new(gap: 60)
+    [*0..1000, *2000..3000].each { |at| known.add(at, at) if (at % 5).zero? }
+    parts = known.parts(60)
+    assert_equal [[0, 1000], [2000, 3000]], parts.map { |part| [part.first.first, part.last.first] }
+    assert_operator parts.sum(&:size), :<=, 64
+  end
+
+  # The legend said "errors 12/s" an hour after the last report.
+  def test_a_plot_does_not_show_an_old_value_as_the_present_one
+    known = Web::Series.new(gap: 15)
+    known.add(0, 37)
+    [["<b>37</b>", 15], ["<b>–</b>", 16]].each do |text, time|
+      assert_includes Web::Plot.large("Lag", { "messages" => known }, now: time), text
+    end
+    assert_includes Web::Plot.small("Lag", known, now: 16), "now –"
+  end
+
+  def test_the_lines_of_groups_have_a_gap_where_kafka_was_away
+    kept = history(*[0, 5, 40, 200, 205].map { |at| [at, 100, 50] })
+    assert_equal [[0, 5, 40], [200, 205]], kept.series(:lag).parts(60).map { |part| part.map { |at, _| at.to_i } }
   end
 end

@@ -211,6 +211,38 @@ class WebProcessesTest < Minitest::Test
     assert_equal [[begins + 30.0, 30.0], [begins + 60.0, 3.0]], history.total(:errors).points
   end
 
+  # The plot drew a line from the errors before a pause to those after it.
+  def test_errors_per_second_have_a_gap_where_no_process_reported
+    begins = ((now / 30).floor * 30) - 900
+    [0, 31, 600, 631].each { |at| reported(report(at: begins + at, rates: { in: {}, out: 0, errors: at.fdiv(10) })) }
+    points = history.total(:errors).parts(100).map { |part| part.map { |at, rate| [(at - begins).to_i, rate] } }
+    assert_equal [[[30, 0.0], [60, 3.1]], [[630, 60.0], [660, 63.1]]], points
+    html = get("/errors").body
+    assert_equal 2, html.scan("<polyline").size
+    assert_includes html, "Errors: all processes unknown; most 63/s"
+  end
+
+  # Each report tells of the time since the one before. A sum of reports within 30 s would miss some processes.
+  def test_errors_per_second_of_processes_that_report_each_minute
+    begins = ((now / 30).floor * 30) - 300
+    [0, 60, 120].product([1, 2]) do |at, pid|
+      reported(report(pid: pid, at: begins + at + (pid * 20), interval: 60, rates: { in: {}, out: 0, errors: 3 }))
+    end
+    assert_equal [3.0, 6.0, 6.0, 6.0, 6.0, 3.0], history.total(:errors).points.map(&:last)
+  end
+
+  def test_numbers_of_a_process_have_a_gap_where_it_did_not_report
+    [300, 290, 100, 90].each { |ago| reported(report(at: now - ago)) }
+    html = get("/process", { id: history.latest.first.id }).body
+    assert_equal [4, 2, 2], html.scan(%r{class="plot">.*?</figure>}m).map { |plot| plot.scan("<polyline").size }
+  end
+
+  def test_no_process_counts_between_two
+    begins = ((now / 30).floor * 30) - 240
+    reported(report(pid: 1, at: begins + 1, state: "stopped"), report(pid: 2, at: begins + 100, state: "stopped"))
+    assert_equal [1, 0, 0, 1, 0, 0, 0, 0], history.processes.points.first(8).map(&:last)
+  end
+
   def test_processes_count_from_their_first_report_to_the_last_or_to_now
     begins = ((now / 30).floor * 30) - 150
     { 1 => [0, 70], 2 => [31, 32], 3 => [65] }.each do |pid, times|

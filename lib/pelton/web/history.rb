@@ -19,9 +19,11 @@ module Pelton
       # A large cluster is remembered more coarsely, to save memory.
       LARGE = 1000
       COARSE = 30
+      # Seconds without a look that succeeded after which plots have a gap.
+      GAP = 60
       # Most entries in the list of changes.
       CHANGES = 200
-      private_constant :LARGE, :COARSE, :CHANGES
+      private_constant :LARGE, :COARSE, :GAP, :CHANGES
 
       # admin: returns the admin client. markers: finds lags that are none. waits: knows what came before it looked.
       #: (?interval: Numeric, ?markers: Offsets::Markers?, ?waits: Waits?) { () -> Admin } -> void
@@ -216,7 +218,7 @@ module Pelton
       # A seek backwards, or a topic that was made again, counts as nothing.
       def grown(before, now) = now.to_h { |pair, offset| [pair, [offset - before.fetch(pair, offset), 0].max] }
 
-      def add(now, every, value, *words) = (@series[words] ||= Series.new).add(now.at, value, every)
+      def add(now, every, value, *words) = (@series[words] ||= Series.new(gap: GAP)).add(now.at, value, every)
 
       def note_changes(before, now)
         now.groups.each do |id, group|

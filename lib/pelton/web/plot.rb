@@ -26,17 +26,17 @@ module Pelton
       module_function
 
       # lines: {"in" => Series, …}, the first with the accent color. unit: "/s" or "B"; without one, values are whole
-      # numbers; :time for seconds, up to days. span: seconds that are drawn; nil: since the first value. gap:
-      # seconds without a value that interrupt a line.
-      #: (String, Hash[String, Series], now: Float, ?unit: String | Symbol, ?span: Numeric?, ?gap: Numeric) -> Html
-      def large(title, lines, now:, unit: "", span: nil, gap: Float::INFINITY)
+      # numbers; :time for seconds, up to days. span: seconds that are drawn; nil: since the first value.
+      #: (String, Hash[String, Series], now: Float, ?unit: String | Symbol, ?span: Numeric?) -> Html
+      def large(title, lines, now:, unit: "", span: nil)
         most = lines.values.filter_map(&:max).max || 0
         text, top = measure(unit, most)
         how = { now: now, span: span || since(lines.values, now), top: top,
-                points: POINTS, gap: gap, class: "large", grid: GRID }
-        drawing = svg(LARGE, lines.values, how, label(title, lines, most, text))
+                points: POINTS, class: "large", grid: GRID }
+        last = lines.transform_values { |series| series.known(now)&.then(&text) }
+        drawing = svg(LARGE, lines.values, how, label(title, last, text.call(most)))
         foot = spans(["#{Numbers.seconds(how[:span])} ago", "most #{text.call(most)}", "now"])
-        Html.tag(:figure, Html.join([Html.tag(:figcaption, Html.join([Html.tag(:h2, title), legend(lines, text)])),
+        Html.tag(:figure, Html.join([Html.tag(:figcaption, Html.join([Html.tag(:h2, title), legend(last)])),
                                      Html.tag(:div, Html.join([values(how[:top], text), drawing]), class: "drawing"),
                                      Html.tag(:p, foot, class: "axis")]), class: "plot")
       end
@@ -45,9 +45,8 @@ module Pelton
       #: (String, Series, now: Float) -> Html
       def small(title, series, now:)
         most = series.max || 0
-        svg(SMALL, [series], { now: now, span: since([series], now), top: most, points: FEW, gap: Float::INFINITY,
-                               class: "small" },
-            "#{title}: now #{Numbers.short(series.last)}, most #{Numbers.short(most)}")
+        svg(SMALL, [series], { now: now, span: since([series], now), top: most, points: FEW, class: "small" },
+            "#{title}: now #{Numbers.short(series.known(now))}, most #{Numbers.short(most)}")
       end
 
       # What makes text of a value, and the value at the top.
@@ -80,18 +79,18 @@ module Pelton
         Html.tag(:p, spans([*[top, top / 2.0].map(&text), "0"]), class: "scale", "aria-hidden": "true")
       end
 
-      def legend(lines, text)
-        items = lines.each_with_index.map do |(name, series), index|
+      # last: {"in" => "12/s", "done" => nil}
+      def legend(last)
+        items = last.each_with_index.map do |(name, text), index|
           dot = Html.tag(:i, nil, class: "dot line-#{index}", "aria-hidden": "true")
-          Html.tag(:span, Html.join([dot, name, " ", Html.tag(:b, series.empty? ? "–" : text.call(series.last))]))
+          Html.tag(:span, Html.join([dot, name, " ", Html.tag(:b, text || "–")]))
         end
         Html.tag(:p, Html.join(items))
       end
 
       # For those who do not see it.
-      def label(title, lines, most, text)
-        now = lines.map { |name, series| "#{name} #{series.empty? ? "unknown" : text.call(series.last)}" }
-        "#{title}: #{now.join(", ")}; most #{text.call(most)}"
+      def label(title, last, most)
+        "#{title}: #{last.map { |name, text| "#{name} #{text || "unknown"}" }.join(", ")}; most #{most}"
       end
 
       def spans(texts) = Html.join(texts.map { |text| Html.tag(:span, text) })
@@ -107,8 +106,7 @@ module Pelton
       end
 
       def polylines(series, index, (width, height), scale)
-        parts = series.points(scale[:points]).slice_when { |(time, _), (later, _)| later - time > scale[:gap] }
-        parts.map do |part|
+        series.parts(scale[:points]).map do |part|
           # A value alone is a short line.
           part << [part.last.first + (scale[:span] * 0.003), part.last.last] if part.size == 1
           Html.tag(:polyline, nil, points: coordinates(part, width, height, scale), class: "line-#{index}")

@@ -22,8 +22,11 @@ module Pelton
       MANY = 10_000
       RECENT = 60
       THIN = 30
-      # Seconds of which a sum of all processes has one value: reports of all come within them.
+      # Seconds of which a sum of all processes has one value.
       STEP = 30
+      # Seconds, and intervals, without a report after which the numbers of a process are not known.
+      GAP = 60
+      MISSED = 3
       # Most processes and errors that are remembered; the oldest are forgotten.
       PROCESSES = 500
       ERRORS = 1_000
@@ -36,7 +39,7 @@ module Pelton
       SKEW = 15
       # An error of a process: see Reports::Report for its facts.
       Failure = Struct.new(:process, :id, :facts)
-      private_constant :RATES, :LEVELS, :EVERY, :RECENT, :THIN, :STEP, :WAIT, :SOON, :RETRY, :CLOSE, :SKEW
+      private_constant :RATES, :LEVELS, :EVERY, :RECENT, :THIN, :STEP, :GAP, :MISSED, :WAIT, :SOON, :RETRY, :CLOSE, :SKEW
 
       # The block reads the topic of the reports: it gets options of App#each, and a Proc that takes a message.
       #: () { (Hash[Symbol, untyped], ^(Message) -> void) -> void } -> void
@@ -103,25 +106,25 @@ module Pelton
       #: (Symbol, String) -> Series
       def series(kind, id) = @lock.synchronize { @series[[kind, id]].dup } || Series::EMPTY
 
-      # The same as the sum of all processes, up to the last STEP that is over.
+      # The same as the sum of all processes, up to the last STEP that is over. It has a gap where no process reported.
       #: (Symbol) -> Series
       def total(kind)
-        all = @lock.synchronize { @series.select { |(own_kind, _), _| own_kind == kind }.values.map(&:points) }
-        by_step(all.flat_map do |points|
-          steps = points.group_by { |at, _| (at / STEP).floor }
-          steps.map { |step, some| [step, some.sum(&:last).fdiv(some.size)] }
-        end)
+        all = @lock.synchronize { @latest.keys.filter_map { |id| @series[[kind, id]]&.parts(Series::SPAN) } }
+        by_step(all.flatten(1).flat_map { |part| steps(part) })
       end
 
-      # How many processes there were, from the first report of each to its last one, or to now if it is live.
+      # How many processes there were, from the first report of each to its last one, or to now if it is live. Between
+      # the last report of one and the first of another one, there were none.
       #: () -> Series
       def processes
         all = @lock.synchronize { @latest.map { |id, report| [report, @series[[:lag, id]].points.map(&:first)] } }
-        by_step(all.flat_map do |report, times|
+        pairs = all.flat_map do |report, times|
           times << Clock.wall unless report.stopped? || report.silent?
-          first, last = times.minmax.map { |at| (at / STEP).floor }
+          first, last = times.minmax.map { |at| step(at) }
           (first..last).map { |step| [step, 1] }
-        end)
+        end
+        first = pairs.map(&:first).min || step(Clock.wall)
+        by_step(pairs + (first..step(Clock.wall)).map { |step| [step, 0] })
       end
 
       # The errors of the last hour, newest first.
@@ -169,11 +172,22 @@ module Pelton
 
       private
 
+      def step(time) = (time / STEP).floor
+
+      # [[step, value], …] of values without a gap: each holds for the time since the one before.
+      def steps(points)
+        pairs = points.each_with_index.flat_map do |(at, value), index|
+          first = index.zero? ? step(at) : step(points[index - 1].first) + 1
+          ([first, step(at)].min..step(at)).map { |step| [step, value] }
+        end
+        pairs.group_by(&:first).map { |step, some| [step, some.sum(&:last).fdiv(some.size)] }
+      end
+
       # pairs: [[step, number], …], which are added for each step.
       def by_step(pairs)
-        now = (Clock.wall / STEP).floor
+        now = step(Clock.wall)
         sums = pairs.group_by(&:first).transform_values { |some| some.sum(&:last) }.reject { |step, _| step == now }
-        sums.sort.each_with_object(Series.new) { |(step, sum), total| total.add((step + 1.0) * STEP, sum) }
+        sums.sort.each_with_object(Series.new(gap: STEP * 1.5)) { |(step, sum), all| all.add((step + 1.0) * STEP, sum) }
       end
 
       # Under @lock. A forked child has no thread, and starts one.
@@ -257,7 +271,8 @@ module Pelton
 
       def note(kind, report, read, mean:)
         value = read.call(report) or return
-        (@series[[kind, report.id]] ||= Series.new).add(report.at, value, EVERY, mean: mean)
+        series = @series[[kind, report.id]] ||= Series.new(gap: [GAP, MISSED * report.interval].max)
+        series.add(report.at, value, EVERY, mean: mean)
       end
 
       def forget

@@ -8,9 +8,11 @@ module Pelton
       # Seconds that are kept, if nothing else is said.
       SPAN = 3600
 
-      #: (?Numeric) -> void
-      def initialize(span = SPAN)
+      # gap: seconds without a value after which it is not known any more.
+      #: (?Numeric, ?gap: Numeric) -> void
+      def initialize(span = SPAN, gap: Float::INFINITY)
         @span = span
+        @gap = gap
         @times = []
         @values = []
         # Values that the last one is the mean of.
@@ -41,6 +43,10 @@ module Pelton
       # The newest value; nil: there is none.
       #: () -> Numeric?
       def last = @values.last
+
+      # The newest value, if it is still known at this time.
+      #: (Numeric) -> Numeric?
+      def known(now) = (last if !empty? && now - @times.last <= @gap)
 
       # The last value less the first, or 0.
       #: () -> Numeric
@@ -86,11 +92,19 @@ module Pelton
         (@values.last - @values[first]) / (@times.last - @times[first])
       end
 
-      # [[seconds since 1970, value], …]: all, or every n-th so that at most this many are left, with the newest.
-      #: (?Integer?) -> Array[[Float, Numeric]]
-      def points(most = nil)
-        step = most ? [@times.size.fdiv(most).ceil, 1].max : 1
-        (@times.size - 1).step(0, -step).map { |index| [@times[index], @values[index]] }.reverse
+      # [[seconds since 1970, value], …]
+      #: () -> Array[[Float, Numeric]]
+      def points = @times.zip(@values)
+
+      # The points in parts, with a gap between two of them. Of many values, it takes every n-th so that about this many
+      # are left, and the first and last one of each part.
+      #: (Integer) -> Array[Array[[Float, Numeric]]]
+      def parts(most)
+        step = [@times.size.fdiv(most).ceil, 1].max
+        parts = (0...@times.size).slice_when { |index, after| @times[after] - @times[index] > @gap }
+        parts.map do |part|
+          [part.first, *part.last.step(part.first, -step).to_a.reverse].uniq.map { |at| [@times[at], @values[at]] }
+        end
       end
 
       EMPTY = new.tap { |series| series.instance_variables.each { |name| series.instance_variable_get(name).freeze } }

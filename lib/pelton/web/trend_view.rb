@@ -50,9 +50,8 @@ module Pelton
 
       # lines: {"done" => [:in, :group, "billing"]}, see Trends#series.
       def trend_plot(title, lines, unit: "")
-        chosen = Trends::RANGES.fetch(range)
         Plot.large(title, lines.transform_values { |words| trend(*words) }, now: Clock.wall, unit: unit,
-                                                                            span: chosen.span, gap: chosen.step * 1.5)
+                                                                            span: Trends::RANGES.fetch(range).span)
       end
     end
   end

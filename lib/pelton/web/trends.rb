@@ -62,7 +62,8 @@ module Pelton
       #: (String, *untyped) -> Series
       def series(name, *words)
         samples = @lock.synchronize { @samples[name].dup }
-        samples.each_with_object(Series.new(RANGES.fetch(name).span)) do |(time, values), series|
+        range = RANGES.fetch(name)
+        samples.each_with_object(Series.new(range.span, gap: range.step * 1.5)) do |(time, values), series|
           value = values[words]
           series.add(time.to_f, value) if value
         end
