@@ -69,15 +69,15 @@ module Pelton
     end
 
     # Yields each letter that meets the filters, in the order of offsets within a partition. Returns self; without a
-    # block, an Enumerator.
+    # block, an Enumerator. from: where to begin in each partition, as for Pelton.each; -100 for its last 100 letters.
     #   letters.each(group: "billing") { |letter| puts letter.place }
-    #: (**untyped) ?{ (Letter) -> void } -> (self | Enumerator[Letter, self])
-    def each(**filters, &block)
+    #: (?from: untyped, **untyped) ?{ (Letter) -> void } -> (self | Enumerator[Letter, self])
+    def each(from: :beginning, **filters, &block)
       filter = Filter.new(filters)
-      return enum_for(:each, **filters) unless block
+      return enum_for(:each, from: from, **filters) unless block
 
       log = status_log
-      scan(filter, -> { log }) { |letter| yield letter if filter.match?(letter) }
+      scan(filter, -> { log }, from) { |letter| yield letter if filter.match?(letter) }
       self
     end
 
@@ -170,11 +170,11 @@ module Pelton
     end
 
     # Yields all letters, or if the filter names places, those between them. log: returns the StatusLog of this moment.
-    def scan(filter, log)
+    def scan(filter, log, from = :beginning)
       places = filter.places
       options = { stop_at: ->(message) { message.offset > places[message.partition].end } } if places
       topics = places ? { @topic => places.transform_values(&:begin) } : @topic
-      read(topics, **@formats, **(options || {})).each do |message|
+      read(topics, from: from, **@formats, **(options || {})).each do |message|
         yield Letter.new(message) { |letter| log.call.of(letter) }
       end
     end

@@ -172,12 +172,14 @@ module Pelton
     def page(request)
       kind = PAGES[request.path] or raise Page::NotFound, "There is no such page."
       html(kind.new(self, request))
-    rescue Page::NotFound, KafkaError => e
+    rescue Page::NotFound, Page::TooLate, KafkaError => e
       html(Pages::Refusal.new(self, request, status(e), e.message))
     end
 
     # 503: it may be there, but Kafka does not say.
-    def status(error) = error.is_a?(KafkaError) && Page.away?(error) ? 503 : 404
+    def status(error)
+      error.is_a?(Page::TooLate) || (error.is_a?(KafkaError) && Page.away?(error)) ? 503 : 404
+    end
 
     # The page first: it may make a token, which the cookie then has.
     def html(page)
@@ -192,7 +194,7 @@ module Pelton
       name = "#{message.topic}-#{message.partition}-#{message.offset}.bin"
       [200, { "content-type" => "application/octet-stream",
               "content-disposition" => "attachment; filename=\"#{name}\"" }, message.raw_payload.to_s]
-    rescue Page::NotFound, KafkaError => e
+    rescue Page::NotFound, Page::TooLate, KafkaError => e
       plain(status(e), e.message)
     end
 

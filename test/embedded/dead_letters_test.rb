@@ -72,7 +72,7 @@ class DeadLettersTest < Minitest::Test
     second = fail_until(2, retry_in: 0.1)
     Failing.healed = true
     letters = producing.dead_letters(@dead)
-    assert_equal 2, letters.each.count
+    assert_equal [2, 1], [letters.each.count, letters.each(from: -1).count]
     result = letters.redrive(retry_topic: 0.1, group: first.config.group_id)
     assert_equal [1, {}], result.to_a.first(2)
     assert_equal [["a", 0, 1, 1, "retry.0.1"]], take(1)

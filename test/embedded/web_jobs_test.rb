@@ -44,7 +44,7 @@ class EmbeddedWebJobsTest < Minitest::Test
   # What the action said at its end.
   def act(path, id)
     status, _, headers, = ask("POST", path, { token: TOKEN, id: id, back: "/jobs" })
-    assert_equal [303, "/jobs"], [status, headers["location"]]
+    assert_equal [303, "/jobs#outcome"], [status, headers["location"]]
     eventually(30, "the end of the action") { !@web.actions.running? }
     @web.actions.list.first.result
   end

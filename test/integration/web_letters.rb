@@ -95,7 +95,7 @@ Scenario.run do
   take(seen, seen.size)
   act = lambda do |path, result, **fields|
     status, headers, = ask.call("POST", path, { token: token, back: "/dead-letters?topic=#{dead}", **fields }, **own)
-    equal([303, "/dead-letters?topic=#{dead}"], [status, headers["location"]], path)
+    equal([303, "/dead-letters?topic=#{dead}#outcome"], [status, headers["location"]], path)
     eventually(60, path) { !web.actions.running? }
     equal([result, nil], web.actions.list.first.to_h.values_at(:result, :failed), path)
   end

@@ -76,6 +76,12 @@ class Browser
     command(:Post, "/element/#{element}/click", {})
   end
 
+  # Presses a key: a character, or one of WebDriver's.
+  def press(key)
+    actions = %w[keyDown keyUp].map { |type| { type: type, value: key } }
+    command(:Post, "/actions", { actions: [{ type: "key", id: "keyboard", actions: actions }] })
+  end
+
   def close
     send_command(:Delete, "/session/#{@session}") if @session
   ensure

@@ -74,7 +74,7 @@ class WebCommandsTest < Minitest::Test
   def test_a_command_is_sent_and_its_outcome_shown
     commanded
     answer = order("quiet")
-    assert_equal [303, "/process?id=web:1:1"], [answer.status, answer.headers["location"]]
+    assert_equal [303, "/process?id=web:1:1#outcome"], [answer.status, answer.headers["location"]]
     assert_equal ["web:1:1", "quiet"], [sent.process, sent.action]
     assert_match(/Quiet web:1: …/, process_page)
     commanded(state: "quieting")

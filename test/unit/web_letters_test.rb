@@ -20,8 +20,8 @@ class WebLettersTest < Minitest::Test
 
   # Stands for DeadLetters. answer: of `redrive` and `delete`; problems: what they yield for each letter.
   Letters = Struct.new(:list, :calls, :answer, :problems) do
-    def each(status:, &block)
-      calls << [:each, status]
+    def each(status:, from:, &block)
+      calls << [:each, status, from]
       list.select { |letter| status == :all || letter.status == status }.each(&block)
     end
 
@@ -88,7 +88,7 @@ class WebLettersTest < Minitest::Test
     assert_match(/KeyError\s+3\s+IOError\s+1/, text)
     assert_match(/Redrive 4 letters/, text)
     assert_equal %w[0/3 0/2 0/1 0/0], places(page)
-    assert_equal [[:each, :open]], @letters.calls.uniq
+    assert_equal [[:each, :open, -50_000]], @letters.calls.uniq
     assert_includes page.body, "no &lt;total&gt;"
   end
 
@@ -117,6 +117,36 @@ class WebLettersTest < Minitest::Test
     (0...260).to_a.shuffle(random: Random.new(3)).each { |number| letter(number) }
     assert_equal (210..259).to_a.reverse.map { |number| "0/#{number}" }, places(page)
     assert_match(/Redrive 260 letters/, page.text)
+  end
+
+  # A page with ten million letters took 15 minutes.
+  def test_a_page_reads_the_newest_letters_of_a_large_topic_and_says_so
+    @groups.logs[["dead", 0]] = 20...10_000_020
+    assert_match(/The newest 50,000 of 10,000,000 offsets were read\. .*No open letter among those/m, page.text)
+    letter(1)
+    assert_match(/The newest .*Redrive all letters .*Delete all letters/m, page.text)
+  end
+
+  def test_a_letter_links_to_its_origin_and_its_group
+    letter(7)
+    [page, page("/dead-letter", id: "0/7")].map(&:body).each do |html|
+      assert_includes html, '<a href="/message?topic=orders&amp;partition=0&amp;offset=47">orders/0 offset 47</a>'
+      assert_includes html, '<a href="/group?id=billing">billing</a>'
+    end
+  end
+
+  def test_a_reading_ends_when_its_time_is_over
+    ended = Thread::Queue.new
+    done = []
+    in_time = Pelton::Web::TimeLimit.run(0.05) do
+      done << 1
+      Thread::Queue.new.pop
+    ensure
+      ended << true
+    end
+    assert_equal [false, true, [1]], [in_time, ended.pop(true), done]
+    assert Pelton::Web::TimeLimit.run(20) { done << 2 }
+    assert_raises(Pelton::ClosedError) { Pelton::Web::TimeLimit.run(20) { raise Pelton::ClosedError, "x" } }
   end
 
   def test_an_error_while_letters_are_read_is_on_the_page
@@ -148,6 +178,19 @@ class WebLettersTest < Minitest::Test
 
   def answer(handled, skipped = {}, stopped_at = nil)
     Pelton::DeadLetters::Result.new(handled: handled, skipped: skipped, stopped_at: stopped_at)
+  end
+
+  # Nothing renewed the page, so it said "so far" until its reader reloaded it.
+  def test_a_page_that_is_made_while_an_action_ends_renews_itself
+    gate = Thread::Queue.new
+    @letters.answer = -> { gate.pop }
+    letter(0)
+    post("/actions/redrive", topic: "dead")
+    ending = -> { gate.push(answer(1)) && eventually(20) { !@acting.actions.running? } }
+    @letters.define_singleton_method(:each) { |**| ending.call }
+    body = page.body
+    assert_match(/id="live".*Redrive all letters of dead: …/m, body)
+    assert_match(/id="content".*Redrive all letters of dead: 1 done\./m, page.body)
   end
 
   def test_letters_are_redriven_and_deleted_and_each_is_counted

@@ -66,7 +66,7 @@ class WebMessagesTest < Minitest::Test
 
   # [[partition, offset], …] in the order of the page.
   def places(**query)
-    rows = %r{<tr><td>(\d+)</td><th scope="row" class="number"><a[^>]*>(\d+)</a>}
+    rows = %r{<tr><td data-label="Partition">(\d+)</td><th scope="row" [^>]*><a[^>]*>(\d+)</a>}
     get("/messages", topic: @topic, **query).body.scan(rows).map { |row| row.map(&:to_i) }
   end
 
@@ -227,7 +227,7 @@ class WebMessagesTest < Minitest::Test
     pipe = ->(message, **options) { (piped << [message.offset, message.raw_payload, options]) && delivery }
     @app.producer.define_singleton_method(:pipe_sync, &pipe)
     answer = post("/actions/republish", topic: @topic, partition: 1, offset: 0, back: "/message?x=1")
-    assert_equal [303, "/message?x=1"], [answer.status, answer.headers["location"]]
+    assert_equal [303, "/message?x=1#outcome"], [answer.status, answer.headers["location"]]
     eventually(20) { @acting.actions.list(@topic).first&.result }
     action = @acting.actions.list(@topic).first
     assert_equal ["stored at orders/1 offset 7", 1], [action.result, action.done]
@@ -244,5 +244,18 @@ class WebMessagesTest < Minitest::Test
         assert_equal 400, answer.status
         assert_includes answer.body, text
       end
+  end
+
+  # The page said that there was no such message.
+  def test_a_message_that_was_not_read_in_time_is_not_missing
+    reading = Pelton::Web::Reading.new(@app, "orders")
+    ended = { complete: false }
+    reading.define_singleton_method(:from) do |*|
+      Pelton::Web::Reading::Found.new([], 0, ended[:complete])
+    end
+    error = assert_raises(Pelton::WaitTimeout) { reading.at(0, 7) }
+    assert_match(%r{reading orders/0 offset 7 not finished after 5 s}, error.message)
+    ended[:complete] = true
+    assert_nil reading.at(0, 7)
   end
 end

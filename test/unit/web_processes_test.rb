@@ -269,6 +269,15 @@ class WebProcessesTest < Minitest::Test
     assert_equal [%w[0 fine], %w[1 fine]], state.call
   end
 
+  # It said "no commit", and did not show how many messages wait.
+  def test_a_group_says_why_a_partition_without_a_commit_is_stuck
+    orders
+    @groups.commits["billing"].delete(["orders", 1])
+    @groups.logs[["orders", 1]] = 0...31
+    reported(report(partitions: { "billing" => { "orders" => [[1, 31, "failing"]] } }))
+    assert_match(%r{orders/1\s+\S+\s+–\s+31\s+31\s+–\s+failing}, get("/group", { id: "billing" }).text)
+  end
+
   # --- settings -----------------------------------------------------------------------------------------------------
 
   def test_settings_of_a_process
@@ -290,6 +299,7 @@ class WebProcessesTest < Minitest::Test
     assert_match(/Advice of \s*pelton doctor .*((error|warning|note) |Nothing to change)/m, text)
     assert_match(/bootstrap\.servers \s*"a:1" \s*sasl\.password \s*\[hidden\]/, text)
     refute_includes get("/settings").body, "s3cret"
+    assert_match(/memory \s*unset \s*unset \s*default/, text)
   end
 
   # --- what is remembered ------------------------------------------------------------------------------------------

@@ -262,7 +262,7 @@ class WebTest < Minitest::Test
     @answers[:names] = []
     back = { token: TOKEN, topic: "orders", partition: 0, offset: 3, back: "//evil.example/" }
     answer = post("/actions/republish", back, SCRIPT_NAME: "/kafka")
-    assert_equal [303, "/kafka/"], [answer.status, answer.headers["location"]]
+    assert_equal [303, "/kafka/#outcome"], [answer.status, answer.headers["location"]]
     eventually(20, "the end of the action") { !@acting.actions.running? }
     assert @acting.actions.list.first.failed
     @acting.close

@@ -28,6 +28,18 @@ class WebTopicsTest < Minitest::Test
     assert_match(/orders \s*2 \s*1 \s*1\.23 MB /, get("/topics").text)
   end
 
+  def test_times_and_sizes_of_settings_are_in_words_too
+    orders
+    options = { "retention.ms" => "604800000", "segment.bytes" => "1073741824", "retention.bytes" => "-1",
+                "flush.ms" => "9223372036854775807", "compression.zstd.level" => "3000", "cleanup.policy" => "delete" }
+    rows = options.map { |name, value| [name, value, "DEFAULT_CONFIG", false, false] }
+    @answers[:config] = [["orders", nil, rows]]
+    pattern = %r{<code>([\w.]+)</code></th><td [^>]*><code>.*?</code>(?: <small>(.*?)</small>)?</td>}
+    found = get("/topic", { name: "orders" }).body.scan(pattern)
+    assert_equal({ "retention.ms" => "7 d", "segment.bytes" => "1 GB" }, found.to_h.compact)
+    assert_equal options.size, found.size
+  end
+
   def test_a_size_that_is_not_known_is_a_dash
     orders
     read_sizes { |names, _, &each| names.each { |name| each.call(name, nil) } }

@@ -22,6 +22,8 @@ module Pelton
       Action = Struct.new(:text, :topic, :done, :noun, :result, :failed, :at, keyword_init: true)
       # All processes.
       PROCESSES = "processes"
+      # The id of the line that says what the latest action did.
+      OUTCOME = "outcome"
       # Most actions that are remembered; and seconds that `close` waits for one.
       MOST = 20
       CLOSE = 10
@@ -75,7 +77,7 @@ module Pelton
         when "/actions/quiet", "/actions/resume", "/actions/stop" then process_action(request)
         else return Access.plain(404, "There is no such action.")
         end
-        [303, { "location" => "#{request.base}#{back(request)}" }, ""]
+        [303, { "location" => "#{request.base}#{back(request)}##{OUTCOME}" }, ""]
       rescue ConfigError => e
         Access.plain(400, e.message)
       end
@@ -121,7 +123,7 @@ module Pelton
       end
 
       # A path of the dashboard, not of another site.
-      def back(request) = request[:back].to_s[%r{\A/(?![/\\])[^\s]*\z}] || "/"
+      def back(request) = request[:back].to_s[%r{\A/(?![/\\])[^\s#]*\z}] || "/"
 
       def letters_action(request)
         topic = request[:topic] or raise ConfigError.new("topic", nil, "is missing")
@@ -145,8 +147,7 @@ module Pelton
         end
         run("Publish #{topic}/#{place.join(" offset ")} once more", topic) do |action, _|
           app = @web.app
-          message = Reading.new(app, topic).from(*place, 1).messages.find { |found| found.offset == place.last } or
-            next "there is no such message"
+          message = Reading.new(app, topic).at(*place) or next "there is no such message"
           delivery = app.producer.pipe_sync(message, to: topic, partition: message.partition)
           action.done = 1
           "stored at #{topic}/#{delivery.partition} offset #{delivery.offset}"

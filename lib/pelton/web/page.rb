@@ -37,8 +37,9 @@ module Pelton
       #: (KafkaError) -> bool
       def self.away?(error) = AWAY.include?(error.name)
 
-      # Raised by a page: what it should show is not there.
+      # Raised by a page: what it should show is not there, or was not read in time.
       NotFound = Class.new(StandardError)
+      TooLate = Class.new(StandardError)
 
       #: (Web, Request) -> void
       def initialize(web, request)
@@ -51,6 +52,7 @@ module Pelton
       # The whole document. Raises NotFound.
       #: () -> Html
       def to_html
+        @live = live? # first: an action may end while the page is made, and then it still has to show the result
         @main = @now || !needs_cluster? ? content : Html.new(view_waiting)
         view_layout
       end
@@ -74,10 +76,15 @@ module Pelton
 
       # The same before a whole topic is read, which waits as long as Kafka is away. So the leaders of its partitions
       # are asked something first.
+      # Returns how many offsets each partition has: [100, 4].
+      #: (String) -> Array[Integer]
       def check_answers(topic)
         check_kafka
         numbers = 0...app.producer.partition_count(topic, timeout: ASK)
-        app.admin.offsets(numbers.to_h { |number| [[topic, number], :end] }, committed: false, timeout: ASK)
+        first, last = %i[beginning end].map do |position|
+          app.admin.offsets(numbers.to_h { |number| [[topic, number], position] }, committed: false, timeout: ASK)
+        end
+        last.map { |topic_partition, offset| offset.to_i - first[topic_partition].to_i }
       end
 
       # Did the last look at the cluster fail, or does the present one take long? A further question would wait, too.
@@ -219,12 +226,13 @@ module Pelton
         Html.new(all.map { |name, value| %(<input type="hidden" name="#{name}" value="#{Html.of(value)}">) }.join)
       end
 
-      # What actions on this topic or process do or did: the latest ones.
+      # What actions on this topic or process do or did: the latest ones. The first one gets the focus after its form.
       def actions_list(topic, most = 3)
-        rows = web.actions.list(topic).first(most).map do |action|
+        rows = web.actions.list(topic).first(most).map.with_index do |action, at|
           progress = "#{plural(action.done, action.noun)} so far " if action.done.positive?
           state = action.result ? "#{action.result}." : "#{progress}…"
-          Html.tag(:p, "#{action.text}: #{state}", class: "notice #{action.failed ? "bad" : "good"}", role: "status")
+          Html.tag(:p, "#{action.text}: #{state}", class: "outcome notice #{action.failed ? "bad" : "good"}",
+                                                   id: (at.zero? ? Actions::OUTCOME : nil), tabindex: -1)
         end
         Html.join(rows)
       end

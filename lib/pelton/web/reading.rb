@@ -64,6 +64,16 @@ module Pelton
         found
       end
 
+      # The message at this offset; nil: there is none. Raises WaitTimeout if that was not known in time.
+      #: (Integer, Integer) -> Message?
+      def at(partition, offset)
+        found = from(partition, offset, 1)
+        message = found.messages.find { |read| read.offset == offset }
+        return message if message || found.complete
+
+        raise WaitTimeout.new("reading #{@topic}/#{partition} offset #{offset}", nil, TIME)
+      end
+
       # Messages that are not older than this time.
       #: (Time, Integer, ?partition: Integer?) -> Found
       def since(time, limit, partition: nil)

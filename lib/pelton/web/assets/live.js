@@ -7,6 +7,8 @@
   if (!live) return;
 
   let paused = false;
+  // A page renews itself while an action runs.
+  let ended = false;
   button.hidden = false;
   button.addEventListener("click", () => {
     paused = !paused;
@@ -24,6 +26,16 @@
     live.querySelector("input:checked") !== null ||
     (live.contains(document.activeElement) && document.activeElement.matches("input, select, textarea"));
 
+  // What actions did and do. Screen readers hear a line that changed.
+  const outcomes = () => [...live.querySelectorAll(".outcome")].map((line) => line.textContent);
+  let heard = outcomes();
+  const say = () => {
+    const lines = outcomes();
+    const changed = lines.filter((line) => !heard.includes(line));
+    if (changed.length > 0) document.getElementById("said").textContent = changed.join(" ");
+    heard = lines;
+  };
+
   // Says above the content why it is old; nothing: it is not.
   const lost = document.getElementById("lost");
   const tell = (text) => {
@@ -37,7 +49,7 @@
     const response = await fetch(window.location.href, options);
     if (busy()) return;
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
-    const fresh = response.ok && page.getElementById("live");
+    const fresh = response.ok && (page.getElementById("live") || page.getElementById("content"));
     if (!fresh) return tell(`This page shows an older state: it was not renewed (status ${response.status}). Reload it.`);
 
     tell("");
@@ -55,8 +67,11 @@
     const counts = page.querySelectorAll("nav .count");
     document.querySelectorAll("nav .count").forEach((count, at) => count.replaceChildren(...counts[at].childNodes));
     document.getElementById("updated").replaceChildren(...page.getElementById("updated").childNodes);
+    say();
+    ended = fresh.id === "content";
+    button.hidden = ended;
   };
   const failed = () => tell("The dashboard does not answer. This page shows an older state, and tries again.");
-  const again = () => refresh().catch(failed).finally(() => setTimeout(again, 5000));
+  const again = () => refresh().catch(failed).finally(() => ended || setTimeout(again, 5000));
   setTimeout(again, 5000);
 })();

@@ -45,12 +45,16 @@ module Pelton
         def owners = @owners ||= now.owners(id)
         def lags = @lags ||= now.lags(id)
 
+        # Of a partition that needs attention and has no commit, as its process reports it.
+        def lag(topic_partition) = lags[topic_partition] || reported.dig(topic_partition.join("/"), :lag)
+
         # Why a partition does not get on; nil: it does.
         def problem(topic_partition)
           lag = lags[topic_partition]
           return badge("does not exist", :warn) unless now.ends.key?(topic_partition)
           return long_call(topic_partition) if reported.dig(topic_partition.join("/"), :seconds)
-          return if lag.nil? || lag.zero?
+          return reported_problem(topic_partition) if lag.nil?
+          return if lag.zero?
           return badge("no owner", :bad) unless owners.key?(topic_partition)
 
           reported_problem(topic_partition) || held_by_transaction(topic_partition) ||

@@ -4,6 +4,7 @@ require_relative "../../schedule/recurring"
 require_relative "../message_view"
 require_relative "../page"
 require_relative "../retries"
+require_relative "../time_limit"
 require_relative "processes"
 
 module Pelton
@@ -20,7 +21,8 @@ module Pelton
 
         def title = "Jobs"
         def section = "/jobs"
-        def live? = false
+        # While an action runs.
+        def live? = !schedule_topic.nil? && web.actions.running?(schedule_topic)
         def several? = true
         def schedule_topic = app.config.schedule_topic
 
@@ -33,9 +35,16 @@ module Pelton
           @topics = Hash.new(0)
           @retried_total = 0
           check_kafka
-          read if schedule_topic && short_log?
+          return unless schedule_topic && short_log?
+          return if TimeLimit.run { read }
+
+          unread("#{schedule_topic} was not read within #{TimeLimit::SECONDS} s.")
         rescue ConfigError, KafkaError => e
-          @unread = e.message
+          unread(e.message)
+        end
+
+        def unread(problem)
+          @unread = problem
           @retried = []
         end
 
@@ -109,7 +118,8 @@ module Pelton
           super
           schedule = app.schedule
           check_answers(schedule_topic)
-          @entry = schedule.find(request[:id].to_s)
+          in_time = TimeLimit.run { @entry = schedule.find(request[:id].to_s) }
+          raise TooLate, "The message was not found within #{TimeLimit::SECONDS} s." unless in_time
           raise NotFound, "No message waits under the id #{request[:id]}: it was sent or canceled." unless @entry
         rescue ConfigError => e
           raise NotFound, e.message

@@ -106,10 +106,12 @@ module Pelton
 
           check_kafka
           @reading = Reading.new(app, request[:topic])
-          @message = @reading.from(*place, 1).messages.find { |message| message.offset == place.last }
+          @message = @reading.at(*place)
           raise NotFound, "#{request[:topic]}/#{place.join(" has no message at offset ")}." unless @message
         rescue InvalidMessageError => e
           raise NotFound, e.message
+        rescue WaitTimeout => e
+          raise TooLate, e.message
         end
 
         attr_reader :message
@@ -118,7 +120,7 @@ module Pelton
 
         def title = "Message #{message.topic}/#{message.partition} offset #{message.offset}"
         def section = "/messages"
-        def live? = false
+        def live? = web.actions.running?(message.topic)
         def needs_cluster? = false
         def payload = payload_text(message, @reading.format, pretty: true)
         def key = bytes_text(message.raw_key)

@@ -32,7 +32,7 @@ module Pelton
         # [["concurrency", "10", default, set?], …]: those that were set first.
         def rows
           all = TABLE.map do |name, setting|
-            default = setting.default_text.delete("`")
+            default = setting.default_text.delete("`").sub(/\Aunset \(.*\)\z/, "unset")
             [name, changed.fetch(name) { default }, default, changed.key?(name)]
           end
           all.sort_by.with_index { |(*, set), at| [set ? 0 : 1, at] }

@@ -29,7 +29,9 @@ module Pelton
         include TrendView
 
         TIMEOUT = 5
-        private_constant :TIMEOUT
+        # Settings above this number stand for no limit: 300 years in ms.
+        FOREVER = 10**13
+        private_constant :TIMEOUT, :FOREVER
 
         def initialize(...)
           super
@@ -64,6 +66,15 @@ module Pelton
           @configs ||= asking({}) { app.admin.config(topic: name, timeout: TIMEOUT) }.values.sort_by do |option|
             [option.source == :dynamic_topic_config ? 0 : 1, option.name]
           end
+        end
+
+        # A time or a size in words, beside its number: "7 d"; nil: it needs none.
+        def words(option)
+          number = Integer(option.value.to_s, 10, exception: false)
+          return unless number&.between?(1000, FOREVER)
+          return seconds(number / 1000.0) if option.name.end_with?(".ms")
+
+          Numbers.bytes(number) if option.name.end_with?(".bytes")
         end
 
         # Sizes::Size; nil: not known yet.
