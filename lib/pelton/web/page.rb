@@ -52,7 +52,7 @@ module Pelton
       # The whole document. Raises NotFound.
       #: () -> Html
       def to_html
-        @live = live? # first: an action may end while the page is made, and then it still has to show the result
+        @renews = live? # first: an action may end while the page is made, and then it still has to show the result
         @main = @now || !needs_cluster? ? content : Html.new(view_waiting)
         view_layout
       end
