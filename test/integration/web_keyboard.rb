@@ -66,6 +66,7 @@ Scenario.run do
         shown.call.end_with?(result)
       end
       equal("outcome", focus.call, "the focus after #{form}")
+      check(browser.script("return document.querySelector('h1').getBoundingClientRect().top >= 0"), "#{form}: the title")
       check(browser.script("return document.getElementById('lost').hidden"), "#{form}: #{browser.text}")
     end
     act.call("/dead-letter?topic=#{dead}&id=0%2F0", "delete", "1 done.")
