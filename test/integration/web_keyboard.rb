@@ -66,7 +66,8 @@ Scenario.run do
         shown.call.end_with?(result)
       end
       equal("outcome", focus.call, "the focus after #{form}")
-      check(browser.script("return document.querySelector('h1').getBoundingClientRect().top >= 0"), "#{form}: the title")
+      title = browser.script("return document.querySelector('h1').getBoundingClientRect().top")
+      check(title >= 0, "#{form}: the title is in view")
       check(browser.script("return document.getElementById('lost').hidden"), "#{form}: #{browser.text}")
     end
     act.call("/dead-letter?topic=#{dead}&id=0%2F0", "delete", "1 done.")

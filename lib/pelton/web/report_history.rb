@@ -39,7 +39,8 @@ module Pelton
       SKEW = 15
       # An error of a process: see Reports::Report for its facts.
       Failure = Struct.new(:process, :id, :facts)
-      private_constant :RATES, :LEVELS, :EVERY, :RECENT, :THIN, :STEP, :GAP, :MISSED, :WAIT, :SOON, :RETRY, :CLOSE, :SKEW
+      private_constant :RATES, :LEVELS, :EVERY, :RECENT, :THIN, :STEP, :GAP, :MISSED, :WAIT, :SOON, :RETRY, :CLOSE,
+                       :SKEW
 
       # The block reads the topic of the reports: it gets options of App#each, and a Proc that takes a message.
       #: () { (Hash[Symbol, untyped], ^(Message) -> void) -> void } -> void
