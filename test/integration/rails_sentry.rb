@@ -1,0 +1,72 @@
+# frozen_string_literal: true
+
+require "support/scenario"
+require "support/rails_app"
+require "support/sentry_server"
+
+# A Rails app with Debian's Sentry gem, set up in initializers, as its developers would. `pelton server` reports each
+# failed attempt of a consumer once, also the last ones of a stop: Rails' own reports do not come in between.
+#
+# once: Debian has the gem for its own Ruby
+
+Scenario.needs(RailsApp.missing("sentry-ruby-core"))
+
+SENTRY = <<~RUBY
+  require "sentry-ruby"
+
+  Sentry.init do |config|
+    config.dsn = ENV.fetch("DSN")
+    config.logger = Logger.new(File::NULL)
+  end
+
+  require "pelton/reporters/errors"
+
+  Pelton.configure { |config| config.on_error = Pelton::Reporters::Errors.new(:sentry) }
+RUBY
+
+CONSUMER = <<~RUBY
+  class OrdersConsumer < ApplicationConsumer
+    def process(message) = message.payload.fetch("sum")
+    def shutdown = raise(IOError, "no disk")
+  end
+RUBY
+
+Scenario.run do
+  sentry = SentryServer.new
+  name = topic(partitions: 1)
+  group = unique("shop")
+  rails = RailsApp.new("shop", gems: %w[sentry-ruby-core], KAFKA: bootstrap, RAILS_ENV: "production", DSN: sentry.dsn,
+                               SECRET_KEY_BASE: "x" * 64)
+  rails.rails("generate", "pelton:install", "--quiet")
+  rails.write("config/pelton.yml", rails.read("config/pelton.yml").sub("group_id: shop", "group_id: #{group}"))
+  rails.write("config/initializers/sentry.rb", SENTRY)
+  rails.write("app/consumers/orders_consumer.rb", CONSUMER)
+  rails.write("config/pelton.rb", <<~RUBY)
+    Pelton.routes do
+      topic(#{name.inspect}, to: "OrdersConsumer") do
+        retries 1, then: :skip
+        backoff 0..0
+      end
+    end
+  RUBY
+  server = child(*rails.pelton("server"))
+  app(kafka: {}).producer.produce_sync(topic: name, payload: %({"total":"secret words"}), key: "the key")
+  eventually(90, -> { "a skipped message\n#{server.output}" }) { server.output.include?(" skipped offset 0") }
+  server.kill(:TERM)
+  equal(0, exit_code(server, 60), "exit code\n#{server.output}")
+  found = sentry.take
+  sentry.close
+
+  equal(["event"], found.map { |header, _| JSON.parse(header)["type"] }.uniq, "kinds of reports")
+  all = found.map { |_, item| JSON.parse(item) }
+  places = all.map { |report| report["contexts"]["pelton"].values_at("source", "offset", "attempt") }
+  equal([["consumer.consume", 0, 1], ["consumer.consume", 0, 2], ["consumer.shutdown", nil, nil]], places,
+        "each failure once")
+  equal([["consumer.consume", group, name, "KeyError"], ["consumer.shutdown", group, name, "IOError"]],
+        all.map { |report| report["fingerprint"] }.uniq, "the groups")
+  ids = all.map { |report| report["contexts"]["pelton"]["failure_id"] }.first(2)
+  equal(2, ids.compact.uniq.size, "ids of attempts")
+  routes = all.map { |report| report["contexts"]["pelton"].values_at("group", "topic", "partition") }
+  equal([[group, name, 0]], routes.uniq, "the place")
+  check(found.none? { |_, item| item.match?(/secret words|the key/) }, "no payload and no key")
+end
