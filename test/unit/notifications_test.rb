@@ -124,6 +124,18 @@ class NotificationsTest < Minitest::Test
     assert_includes error.message, "orders.payed"
   end
 
+  # "call define_event first", and define_event then said "exists already".
+  def test_publishing_pelton_s_own_event_names_what_else_to_do
+    bus.define("orders.paid")
+    messages = [-> { bus.publish_own("error.occurred", error: IOError.new) }, -> { bus.define("error.occurred") },
+                -> { bus.define("orders.paid") }]
+    messages.map! { |call| assert_raises(Pelton::ConfigError, &call).message }
+    assert_includes messages.pop, "is defined already: choose another name"
+    messages.each { |message| assert_includes message, "event = \"error.occurred\": is one of Pelton's events" }
+    assert_includes messages.first, "In a test, cause the event, or call the subscriber with Pelton::Events::Event.new"
+    refute_includes messages.first, "define_event"
+  end
+
   def test_calls_are_wanted_only_with_a_subscriber
     refute bus.calls
     listeners = %w[consumer.consuming job.finished].map { |name| bus.subscribe(name) { nil } }

@@ -20,7 +20,11 @@ module Pelton
     NAMES = [String, Symbol, Regexp].freeze
     FORM = "expected words with dots between them, as \"orders.paid\""
     UNMATCHED = "matches no event; name those that cost time yourself: #{COSTLY.join(", ")}".freeze
-    private_constant :NAMES, :FORM, :UNMATCHED
+    UNDEFINED = "is not defined: call define_event first"
+    PELTONS = "is one of Pelton's events: choose another name"
+    ONLY_PELTON = "is one of Pelton's events, which only Pelton publishes. In a test, cause the event, or call the " \
+                  "subscriber with Pelton::Events::Event.new(name, payload)"
+    private_constant :NAMES, :FORM, :UNMATCHED, :UNDEFINED, :PELTONS, :ONLY_PELTON
 
     def initialize
       # {"error.occurred" => [[owner, callable], …]}. Replaced as a whole under @lock, read without it.
@@ -60,8 +64,8 @@ module Pelton
       @lock.synchronize do
         raise ConfigError.new("event", name, FORM) unless name.is_a?(String) && name.match?(/\A[a-z]\w*(\.[a-z]\w*)+\z/)
 
-        taken = Events::TABLE.key?(name) || @own.key?(name)
-        raise ConfigError.new("event", name, "exists already: choose another name") if taken
+        raise ConfigError.new("event", name, PELTONS) if Events::TABLE.key?(name)
+        raise ConfigError.new("event", name, "is defined already: choose another name") if @own.key?(name)
 
         kind = Events::Kind.new(name, values.keys.freeze, "An event of the app.", values.freeze).freeze
         @own = { **@own, name => kind }.freeze
@@ -75,7 +79,7 @@ module Pelton
     # that are missing or unknown.
     #: (String, **untyped) -> void
     def publish_own(name, **payload)
-      kind = @own.fetch(name) { raise ConfigError.new("event", name, "is not defined: call define_event first") }
+      kind = @own.fetch(name) { raise ConfigError.new("event", name, Events::TABLE.key?(name) ? ONLY_PELTON : UNDEFINED) }
       wrong = (payload.keys - kind.keys) + (kind.keys - payload.keys)
       raise ConfigError.new("event #{name}", payload, "has the values #{kind.keys.join(", ")}") unless wrong.empty?
 
