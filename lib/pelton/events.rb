@@ -56,10 +56,12 @@ module Pelton
       ["kafka.log", %i[client level facility message], "librdkafka wrote a log line.",
        { level: "severity as in syslog: 0 (worst) to 7", facility: "librdkafka's kind of message, as `\"FAIL\"`",
          message: "the text" }],
-      ["statistics.emitted", %i[client statistics rates],
+      ["statistics.emitted", %i[client group statistics rates],
        "librdkafka's statistics of a client arrived: every 5 s, or as statistics.interval.ms in config.kafka says. " \
        "Subscribe before the first client opens; later it raises ConfigError.",
-       { statistics: "frozen Hash, as librdkafka documents it; of a consumer's partitions, those that are assigned " \
+       { group: "the consumer group; nil: the client is a producer, or reads for Pelton.admin. Its topics have no lag: " \
+                "consumer_lag is -1",
+         statistics: "frozen Hash, as librdkafka documents it; of a consumer's partitions, those that are assigned " \
                      "to it",
          rates: "per second since the statistics before, by librdkafka's names: `txmsgs` and `rxmsgs` (messages sent " \
                 "and received), `tx_bytes`, `rx_bytes`, `tx`, `rx` (requests and answers); empty the first time, " \

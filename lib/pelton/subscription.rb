@@ -60,7 +60,7 @@ module Pelton
       formats = Formats.with(decode, deserializers, key_deserializers, headers_deserializers)
       @native = @client_factory.open({ **kafka, "group.id" => group_id }, max_messages: max_messages, decode: formats,
                                                                           where: where)
-      @poller.add(@name, bus)
+      @poller.add(@name, bus, group: group_id)
       @polled_at = Clock.now
     end
 

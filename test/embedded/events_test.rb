@@ -140,5 +140,6 @@ class EmbeddedEventsTest < Minitest::Test
     produce(app, name, %w[a])
     eventually(20, "a broker that is up") { happened("broker.changed").any? { |event| event[:to] == "UP" } }
     eventually(20, "rates") { happened("statistics.emitted").any? { |event| event[:rates].key?("txmsgs") } }
+    assert_equal [nil], happened("statistics.emitted").map { |event| event[:group] }.uniq, "a producer has no group"
   end
 end

@@ -47,7 +47,7 @@ class EmbeddedLagsTest < Minitest::Test
         topic name, to: Class.new(Pelton::Consumer) { def consume = nil }
       end
       app.subscribe("statistics.emitted") do |event|
-        statistics << [number, event[:statistics]] if event[:client].include?("subscription")
+        statistics << [number, event[:statistics]] if event[:group] == "shared"
       end
       app.tap(&:start)
     end

@@ -28,7 +28,7 @@ Scenario.run do
   lags = -> { all.stats[:lags].fetch(group, {})[name] }
   await = ->(expected, what) { eventually(30, -> { "#{what}: #{lags.call}" }) { lags.call == expected } }
   reported = lambda do
-    found = events(all, "statistics.emitted").reverse_each.find { |event| event[:client].include?("subscription") }
+    found = events(all, "statistics.emitted").reverse_each.find { |event| event[:group] == group }
     found && found[:statistics].dig("topics", name, "partitions")&.transform_values do |partition|
       partition["consumer_lag_stored"]
     end

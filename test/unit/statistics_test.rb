@@ -14,7 +14,7 @@ class StatisticsTest < Minitest::Test
 
   def publish(client = "p", **values)
     @seen.clear
-    @statistics.publish(@bus, client, values.transform_keys(&:to_s))
+    @statistics.publish(@bus, client, "billing", values.transform_keys(&:to_s))
     @seen.map(&:payload)
   end
 
@@ -32,6 +32,10 @@ class StatisticsTest < Minitest::Test
     payload = publish(ts: 1, brokers: brokers(a: "UP")).first
     nested = payload[:statistics]["brokers"]["a"]
     assert [payload[:statistics], nested, nested["state"], payload[:rates]].all?(&:frozen?)
+  end
+
+  def test_statistics_name_the_group
+    assert_equal %w[p billing], publish(ts: 1).first.values_at(:client, :group)
   end
 
   def test_a_client_that_was_closed_begins_again

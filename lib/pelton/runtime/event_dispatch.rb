@@ -39,6 +39,8 @@ module Pelton
       @buses = {}
       # Client name => a producer's buffer. Guarded by @lock.
       @buffers = {}
+      # Client name => a subscription's group. Guarded by @lock.
+      @groups = {}
       # Names of closed clients. They are removed when their last events are published. Guarded by @lock.
       @gone = []
       @pid = nil
@@ -53,13 +55,14 @@ module Pelton
     end
 
     # Publishes events of this client on this bus from now on. buffer: a producer's buffer, whose messages are lost when
-    # the producer is garbage collected.
-    #: (String, Notifications, ?Producer::Buffer?) -> void
-    def add(client, bus, buffer = nil)
+    # the producer is garbage collected. group: a subscription's.
+    #: (String, Notifications, ?Producer::Buffer?, ?group: String?) -> void
+    def add(client, bus, buffer = nil, group: nil)
       uninterrupted do
         reset_after_fork unless @pid == Process.pid
         @buses[client] = bus
         @buffers[client] = buffer if buffer
+        @groups[client] = group if group
         @thread = Threads.start(@name) { run } unless @thread&.alive?
       end
     end
@@ -104,7 +107,7 @@ module Pelton
 
     # A forked child gets no events of its parent's clients and messages.
     def reset_after_fork
-      [@buses, @buffers, @gone].each(&:clear)
+      [@buses, @buffers, @groups, @gone].each(&:clear)
       @statistics = Statistics.new
       @labels = Labels.new(@poller)
       @pid = Process.pid
@@ -187,7 +190,7 @@ module Pelton
     def forget(gone)
       gone.each { |client| publish_closed(client) }
       @lock.synchronize do
-        gone.each { |client| [@buses, @buffers, @statistics].each { |known| known.delete(client) } }
+        gone.each { |client| [@buses, @buffers, @groups, @statistics].each { |known| known.delete(client) } }
         @gone -= gone
         @forgotten.broadcast
       end
@@ -250,7 +253,8 @@ module Pelton
     def statistics(bus, client, json)
       return unless Statistics::EVENTS.any? { |name| bus.wanted?(name) }
 
-      @statistics.publish(bus, client, (@module || Native).parse_statistics(json))
+      group = @lock.synchronize { @groups[client] }
+      @statistics.publish(bus, client, group, (@module || Native).parse_statistics(json))
     end
 
     def unclosed(bus, client, undelivered)

@@ -79,7 +79,9 @@ module Pelton
     # that are missing or unknown.
     #: (String, **untyped) -> void
     def publish_own(name, **payload)
-      kind = @own.fetch(name) { raise ConfigError.new("event", name, Events::TABLE.key?(name) ? ONLY_PELTON : UNDEFINED) }
+      kind = @own.fetch(name) do
+        raise ConfigError.new("event", name, Events::TABLE.key?(name) ? ONLY_PELTON : UNDEFINED)
+      end
       wrong = (payload.keys - kind.keys) + (kind.keys - payload.keys)
       raise ConfigError.new("event #{name}", payload, "has the values #{kind.keys.join(", ")}") unless wrong.empty?
 

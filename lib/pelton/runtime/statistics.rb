@@ -14,13 +14,14 @@ module Pelton
       @last = {}
     end
 
-    # Subscribers share the statistics, so they are frozen.
-    #: (Notifications, String, Hash[String, untyped]) -> void
-    def publish(bus, client, now)
+    # Subscribers share the statistics, so they are frozen. group: of the client; nil for a producer.
+    #: (Notifications, String, String?, Hash[String, untyped]) -> void
+    def publish(bus, client, group, now)
       Ractor.make_shareable(now)
       before = @last[client]
       @last[client] = now
-      bus.publish("statistics.emitted", client: client, statistics: now, rates: rates(before, now).freeze)
+      bus.publish("statistics.emitted", client: client, group: group, statistics: now,
+                                        rates: rates(before, now).freeze)
       each_change(before, now) do |broker, from, to|
         bus.publish("broker.changed", client: client, broker: broker, from: from, to: to)
       end

@@ -2,6 +2,7 @@
 
 require_relative "../../errors"
 require_relative "code_file"
+require_relative "subscribers"
 
 module Pelton
   class CLI
@@ -41,7 +42,7 @@ module Pelton
         # The files that are parsed.
         #: () -> Array[CodeFile]
         def files
-          @files ||= @texts.filter_map { |name, text| parse(name, text) if text.match?(WORDS) }
+          @files ||= @texts.filter_map { |name, text| parse(name, text) if text.match?(WORDS) || Subscribers.in?(text) }
         end
 
         # Parses the files that name one of these constants, too, and returns them.

@@ -17,7 +17,10 @@ module Pelton
                     "partitioner" => "partitioner" }.freeze
         TIMES = { "message.timeout.ms" => "message_timeout", "delivery.timeout.ms" => "message_timeout",
                   "request.timeout.ms" => "request_timeout", "max_wait_timeout" => "timeout" }.freeze
-        private_constant :FIELDS, :PRODUCER_APP, :VARIANT, :TIMES
+        OWN = "for an event of your own, after Pelton.define_event: docs/guides/monitoring.md, Events of your own"
+        ONLY_PELTON = "only Pelton publishes its events; in specs: docs/guides/testing.md, Events"
+        LISTENER = "this list has what its on_… methods need; those of a gem: docs/reference/events.md"
+        private_constant :PRODUCER_APP, :VARIANT, :TIMES, :LISTENER, :OWN, :ONLY_PELTON
 
         #: (CodeFile) -> void
         def initialize(file)
@@ -56,17 +59,33 @@ module Pelton
           Migrate.differs("with(#{code.join(", ")})", "options have names of their own: docs/guides/producing.md")
         end
 
-        # `subscribe` of a producer's monitor, or of Karafka's. nil: it does not name an event.
+        # `subscribe` of a producer's monitor, or of Karafka's. nil: another row has what it gets.
         #: (Call, producer: bool) -> Row?
         def subscribe(call, producer:)
           name = Call.literal(call.args.first)
-          return unless name.is_a?(String)
+          return listener(call) unless name.is_a?(String)
 
           to, note = (producer ? PRODUCER_EVENTS : EVENTS)[name]
           return Migrate.none("no such event: docs/reference/events.md") unless to
 
           Migrate.differs("Pelton.subscribe(#{to.inspect}) { |event| … }",
                           [*note, (producer ? PRODUCER_APP : FIELDS)].join("; "))
+        end
+
+        # `instrument` of a monitor, which publishes an event.
+        #: (Call) -> Row
+        def instrument(call)
+          name = Call.literal(call.args.first)
+          return Migrate.none(ONLY_PELTON) if EVENTS.key?(name) || PRODUCER_EVENTS.key?(name)
+
+          Migrate.differs("Pelton.publish(#{event(name)}, …)", OWN)
+        end
+
+        # `register_event` of the monitor's bus.
+        #: (Call) -> Row
+        def register_event(call)
+          Migrate.differs("Pelton.define_event(#{event(Call.literal(call.args.first))}, …)",
+                          "names the values of the event: docs/guides/monitoring.md, Events of your own")
         end
 
         # karafka.consumer_for(:orders, :billing) in a spec
@@ -77,6 +96,14 @@ module Pelton
         end
 
         private
+
+        # Those of Karafka itself have rows.
+        def listener(call)
+          code = @file.text(call.args.first)
+          Migrate.differs("Pelton.subscribe(#{code})", LISTENER) unless code.match?(/\A((::)?(Karafka|WaterDrop)\b|\z)/)
+        end
+
+        def event(name) = name.is_a?(String) ? name.inspect : "\"…\""
 
         def topic_config(call)
           node = call.keywords["topic_config"]

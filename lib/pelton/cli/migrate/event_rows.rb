@@ -5,7 +5,8 @@ module Pelton
     module Migrate
       BEFORE = "subscribe before the first client opens"
       ONCE = "once for each partition"
-      private_constant :BEFORE, :ONCE
+      STATISTICS = "#{BEFORE}; also of producers, where event[:group] is nil".freeze
+      private_constant :BEFORE, :ONCE, :STATISTICS
 
       # Events of Karafka's monitor: {their name => [ours, what to know]}.
       EVENTS = {
@@ -25,7 +26,7 @@ module Pelton
         "dead_letter_queue.dispatched" => ["message.dead_lettered"],
         "rebalance.partitions_assigned" => ["partition.assigned", ONCE],
         "rebalance.partitions_revoked" => ["partition.revoked", ONCE],
-        "statistics.emitted" => ["statistics.emitted", BEFORE],
+        "statistics.emitted" => ["statistics.emitted", STATISTICS],
         "worker.processed" => ["job.finished"],
         **%w[app.running app.quieting app.quiet app.stopping app.stopped].to_h { |name| [name, [name]] }
       }.freeze
@@ -43,6 +44,16 @@ module Pelton
         "producer.connected" => ["producer.opened"],
         **%w[producer.closed producer.reloaded producer.disconnected transaction.started transaction.committed
              transaction.aborted].to_h { |name| [name, [name]] }
+      }.freeze
+
+      # Values of their events that ours have under another name, or in other units: {their key => our code}.
+      EVENT_VALUES = {
+        "caller" => "event[:topic], event[:partition], event[:group], …",
+        "type" => "event[:source]",
+        "time" => "event[:seconds]",
+        "group_id" => "event[:group]",
+        "consumer_group_id" => "event[:group]",
+        "producer_id" => "event[:client]"
       }.freeze
     end
   end

@@ -4,6 +4,7 @@ require_relative "call"
 require_relative "call_rows"
 require_relative "sidekiq_calls"
 require_relative "sidekiq_rows"
+require_relative "subscribers"
 require_relative "usage_rows"
 
 module Pelton
@@ -17,13 +18,14 @@ module Pelton
                      "sidekiq" => Migrate.differs(ADAPTER, "or keep Sidekiq; docs/guides/active-job.md") }.freeze
         OPTIONS = Migrate.differs("pelton_key { |job| … } instead of partitioner",
                                   "config.confirm_jobs instead of dispatch_method; docs/guides/active-job.md")
+        UNSUBSCRIBE = Migrate.differs("Pelton.unsubscribe(…)", "gets what Pelton.subscribe returned")
         PRODUCING = /\A(produce|tombstone|buffer)(_many)?(_sync|_async)?\z/
         VARIANTS = %w[variant with].freeze
         KARAFKA = %w[Karafka::BaseConsumer Karafka::Pro::BaseConsumer ApplicationConsumer].freeze
         # Blocks whose calls have rows of their own.
         BLOCKS = { "Sidekiq.configure_server" => SIDEKIQ_CONFIG, "Sidekiq.configure_client" => SIDEKIQ_CONFIG,
                    "Racecar.configure" => RACECAR_CONFIG }.freeze
-        private_constant :ADAPTER, :ADAPTERS, :OPTIONS, :PRODUCING, :VARIANTS, :KARAFKA, :BLOCKS
+        private_constant :ADAPTER, :ADAPTERS, :OPTIONS, :UNSUBSCRIBE, :PRODUCING, :VARIANTS, :KARAFKA, :BLOCKS
 
         # :karafka or :racecar if a class with this superclass is such a consumer.
         #: (String, Hash[String, String]) -> Symbol?
@@ -49,6 +51,7 @@ module Pelton
           @defined = defined
           @calls = CallRows.new(file)
           @sidekiq = SidekiqCalls.new(file, workers)
+          @subscribers = Subscribers.new(file)
           @job = nil
         end
 
@@ -66,6 +69,7 @@ module Pelton
             job(node)
             kind = consumer(node)
             constants(node.children[1]) unless kind
+            @subscribers.listener(node)
             return within(node) { visit(node.children.last, kind, nil) }
           when :def
             method = node.children.first.token
@@ -122,6 +126,7 @@ module Pelton
 
         def use(call, kind, method)
           owner = file.constant(call.receiver)
+          @subscribers.block(call, Call.literal(call.args.first)) if owner == "Pelton" && call.name == "subscribe"
           return on_constant(call, owner) if owner
 
           row = @sidekiq.by(call, @job) || symbol_as_topic(call) || general(call) ||
@@ -155,6 +160,7 @@ module Pelton
           when nil then by_name(call)
           when "karafka" then in_spec(call)
           when /\.monitor\z/ then monitor(call, receiver.delete_suffix(".monitor"))
+          when /\.monitor\.notifications_bus\z/ then @calls.register_event(call) if call.name == "register_event"
           when /\bproducer\z/i then on_producer(call, sure: receiver.start_with?("Karafka."))
           else call.name == "queue_adapter=" ? ADAPTERS[Call.literal(call.args.first).to_s] : on_rdkafka(call)
           end
@@ -177,8 +183,18 @@ module Pelton
         # Of Karafka or of a producer; other libraries have monitors, too.
         def monitor(call, owner)
           producer = @producers.include?(owner) || owner.match?(/\bproducer\z/i)
-          return unless call.name == "subscribe" && (producer || owner.match?(/\A(::)?Karafka(::App|App)?\z/))
+          return unless producer || owner.match?(/\A(::)?Karafka(::App|App)?\z/)
 
+          case call.name
+          when "subscribe" then subscribe(call, producer)
+          when "instrument" then @calls.instrument(call)
+          when "unsubscribe" then UNSUBSCRIBE
+          end
+        end
+
+        def subscribe(call, producer)
+          to, = (producer ? PRODUCER_EVENTS : EVENTS)[Call.literal(call.args.first)]
+          @subscribers.block(call, to) if to
           @calls.subscribe(call, producer: producer)
         end
 

@@ -10,7 +10,7 @@ module Pelton
       class Poller
         # Publishes without a thread.
         class Dispatch < EventDispatch
-          def add(client, bus, buffer = nil)
+          def add(client, bus, buffer = nil, **) # it has no statistics, so it needs no group
             @lock.synchronize do
               @buses[client] = bus
               @buffers[client] = buffer if buffer
