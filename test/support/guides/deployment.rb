@@ -1,5 +1,5 @@
 # frozen_string_literal: true
 
 {
-  "group.instance.id" => { before: -> { ENV["HOSTNAME"] = "billing-0" } } # a pod's name
+  "group.instance.id" => { before: -> { ENV["POD_NAME"] = "billing-0" } } # a pod's name
 }
