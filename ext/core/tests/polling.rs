@@ -2,7 +2,7 @@
 
 use pelton_core::events::EventKind;
 use pelton_core::mailbox::Mailbox;
-use pelton_core::poller::{DEFAULT_MAX_TIME, Poller, Source};
+use pelton_core::poller::{DEFAULT_MAX_TIME, GIVE_BACK_MEMORY, Poller, Source};
 use pelton_core::rd::Wakeup;
 use pelton_core::wait::{Outcome, Parker};
 use std::os::fd::AsRawFd;
@@ -156,6 +156,20 @@ fn the_thread_ends_with_its_last_client_and_comes_back_for_the_next() {
         assert_eq!(0, poller.clients());
     }
     eventually("the thread ends", || !poller.is_running());
+}
+
+/// How often memory was to be given back: some of it, all of it.
+static GIVEN_BACK: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
+
+#[test]
+fn the_thread_gives_some_memory_back_each_second_and_all_of_it_at_its_end() {
+    let count = |all: bool| GIVEN_BACK[usize::from(all)].load(Ordering::SeqCst);
+    GIVE_BACK_MEMORY.set(|all| _ = GIVEN_BACK[usize::from(all)].fetch_add(1, Ordering::SeqCst)).expect("no other test");
+    let poller = poller();
+    let (_worker, id) = register(&poller, Worker::new(0, Duration::ZERO), DEFAULT_MAX_TIME);
+    eventually("some memory", || count(false) > 0);
+    poller.unregister(id);
+    eventually("all memory", || count(true) > 0);
 }
 
 /// A lost race would leave a client that no thread serves.

@@ -40,6 +40,33 @@ fn failures(feed: &Feed) -> Vec<(u64, u32)> {
 }
 
 #[test]
+fn message_without_a_report_has_no_place_in_kafka() {
+    let delivery = Slabs::new("t".into(), None, publisher().1).next();
+    assert_eq!(Outcomes { topic: "t".into(), partition: -1, offset: -1001, error: None }, delivery.outcome(0));
+    report(&delivery, 0, 0);
+    assert_eq!(Outcomes { topic: "t".into(), partition: 1, offset: 7, error: None }, delivery.outcome(0));
+}
+
+#[test]
+fn reports_are_published_where_they_are_wanted() {
+    let (feed, publisher) = publisher();
+    let slabs = Slabs::new("t".into(), None, Arc::clone(&publisher));
+    report(&slabs.next(), 0, 0);
+    assert_eq!(0, feed.take_all().len());
+    publisher.publish_reports(true, true);
+    let (delivered, purged) = (slabs.next(), slabs.next());
+    report(&delivered, 0, 0);
+    report(&purged, 0, crate::rd::codes::PURGE_QUEUE);
+    let kinds: Vec<_> = feed.take_all().into_iter().map(|event| event.kind).collect();
+    let [EventKind::Acknowledged { partition: 1, offset: 7, delivery, .. }, EventKind::Purged { code, .. }, ..] =
+        &kinds[..]
+    else {
+        panic!("{kinds:?}")
+    };
+    assert_eq!((delivered.id(), crate::rd::codes::PURGE_QUEUE), (*delivery, *code));
+}
+
+#[test]
 fn handles_of_a_slab_are_each_for_themselves() {
     let (feed, publisher) = publisher();
     let slabs = Slabs::new("t".into(), None, publisher);

@@ -74,3 +74,24 @@ impl Source for Producer {
         queues.push(MAIN_QUEUE);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::poller::Poller;
+    use std::time::Duration;
+
+    /// Otherwise the event thread would come back at once, and never sleep.
+    #[test]
+    fn a_queue_with_nothing_left_is_not_served_again() {
+        let options = [("bootstrap.servers", "127.0.0.1:1"), ("log_level", "0")];
+        let producer = Producer::new("test", options, Poller::global().expect("a pipe")).expect("a producer");
+        producer.poller.unregister(producer.id);
+        let mut queues = Vec::new();
+        producer.all_queues(&mut queues);
+        assert_eq!(vec![MAIN_QUEUE], queues);
+        producer.serve(&mut queues, Instant::now() + Duration::from_secs(60));
+        assert!(queues.is_empty(), "{queues:?}");
+        let _ = producer.close(Duration::ZERO);
+    }
+}

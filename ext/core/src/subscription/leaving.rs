@@ -236,6 +236,33 @@ mod tests {
         member.end();
     }
 
+    /// librdkafka would drop the answer, and the caller would wait until its own deadline.
+    #[test]
+    fn a_close_lets_a_question_for_committed_offsets_get_its_answer() {
+        let cluster = EmbeddedCluster::start(1).expect("a cluster");
+        cluster.create_topic("t", 1).expect("a topic");
+        let servers = cluster.bootstrap_servers();
+        let settings = [("bootstrap.servers", servers.as_str()), ("group.id", "g")];
+        let poller = Poller::global().expect("a pipe");
+        let answered = |_| {
+            let member = Subscription::new("test", settings, Options::default(), poller).expect("a subscription");
+            let ask = |member: &Subscription| member.committed(&[("t", 0)], Duration::from_secs(5)).is_ok();
+            cluster.round_trip_time(-1, 0).expect("fast");
+            assert!(ask(&member), "it knows its coordinator now");
+            cluster.round_trip_time(-1, 300).expect("slow");
+            let asking = std::thread::spawn({
+                let member = Arc::clone(&member);
+                move || ask(&member)
+            });
+            while member.asking.load(Ordering::SeqCst) == 0 && !asking.is_finished() {
+                std::thread::yield_now();
+            }
+            member.close(Duration::from_secs(60)).expect("ours");
+            asking.join().expect("no panic")
+        };
+        assert!((0..5).any(answered), "a busy machine may take longer than the close waits, but not each time");
+    }
+
     /// A close would wait for its end, which never comes.
     #[test]
     fn no_join_follows_an_unsubscription() {

@@ -192,3 +192,27 @@ impl Source for Subscription {
         queues.extend(lock(&self.live).iter().flat_map(|live| live.partitions.keys().copied()));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Options;
+    use super::*;
+    use crate::poller::Poller;
+    use std::time::Duration;
+
+    /// Otherwise the event thread would come back at once, and never sleep.
+    #[test]
+    fn queues_with_nothing_left_are_not_served_again() {
+        let settings = [("bootstrap.servers", "127.0.0.1:1"), ("log_level", "0"), ("group.id", "g")];
+        let poller = Poller::global().expect("a pipe");
+        let member = Subscription::new("test", settings, Options::default(), poller).expect("a subscription");
+        member.poller.unregister(member.id);
+        member.assign(&[("t", 0, 0)]).expect("assigned");
+        let mut queues = Vec::new();
+        member.all_queues(&mut queues);
+        assert_eq!(3, queues.len(), "main, group, partition");
+        member.serve(&mut queues, Instant::now() + Duration::from_secs(60));
+        assert!(queues.is_empty(), "{queues:?}");
+        member.close(Duration::ZERO).expect("ours");
+    }
+}
