@@ -91,7 +91,6 @@ class GrowthTest < Minitest::Test
 
   def setup
     super
-    skip "memory is not measured: there is no fiddle" unless defined?(Fiddle)
     Counter.jobs = 0
     @app = Pelton::App.new
   end

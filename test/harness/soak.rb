@@ -130,7 +130,7 @@ class LongSoak < Scenario
     @all[work] += LAP.fetch(work)
     return if @laps < WARM_UP
 
-    @left[work] += after.kilobytes - before.kilobytes if after.kilobytes
+    @left[work] += after.kilobytes - before.kilobytes
     @units[work] += LAP.fetch(work)
   end
 
@@ -232,7 +232,7 @@ class LongSoak < Scenario
       @problems << "#{work}: #{each.round(4)} kB each" if @works.one? && each > MOST.fetch(work)
     end
     slope(@resident.drop(WARM_UP))
-    whole_laps(@prints.drop(WARM_UP).filter_map(&:kilobytes))
+    whole_laps(@prints.drop(WARM_UP).map(&:kilobytes))
     puts "first: #{@prints.first}", "last:  #{@prints.last}"
     %i[ruby_threads threads descriptors].each { |what| look_at(what, @prints.drop(WARM_UP).map(&what)) }
     @problems.each { |problem| puts "problem: #{problem}" }

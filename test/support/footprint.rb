@@ -1,41 +1,39 @@
 # frozen_string_literal: true
 
-begin
-  require "fiddle" # from Ruby 4.0 on a gem that may be absent: memory is then not looked at, and the text says so
-rescue LoadError
-  nil
-end
-require "tempfile"
+require "fileutils"
+require "rbconfig"
 
 # What a process takes of the system: Ruby and native threads, descriptors, memory.
 #
 # Memory is what is in use, by the books of both allocators (C, Rust, librdkafka and what Ruby allocates there) and by
 # the number of Ruby's objects. The resident size includes holes: threads that come and go leave megabytes in arenas.
 class Footprint
-  # malloc_info(3) writes to a FILE of C's.
+  # Bytes that were allocated and not freed, by libc's allocator and by the extension's own.
   module Malloc
-    # Bytes that were allocated and not freed, by libc's allocator and by the extension's own.
-    def self.used = libc + (Pelton::Native.allocator_memory&.fetch(:allocated) || 0)
+    SOURCE = File.expand_path("malloc_books.c", __dir__)
+    # One for each Ruby, e.g. "target/malloc_books/3.1.0/malloc_books.so".
+    LIBRARY = File.expand_path("../../target/malloc_books/#{RbConfig::CONFIG.fetch("ruby_version")}/malloc_books.so",
+                               __dir__)
 
-    def self.libc
-      all = report[%r{.*</heap>(.*)}m, 1] # the sums over all arenas come last
-      sum = ->(pattern) { all.scan(pattern).sum { |size,| Integer(size) } }
-      sum.(/<system type="current" size="(\d+)"/) + sum.(/<total type="mmap" .*size="(\d+)"/) -
-        sum.(/<total type="(?:fast|rest)" .*size="(\d+)"/)
-    end
+    class << self
+      def used = libc + (Pelton::Native.allocator_memory&.fetch(:allocated) || 0)
 
-    def self.report
-      Tempfile.create("malloc") do |file|
-        handle = call("fopen", Fiddle::TYPE_VOIDP, file.path, "w")
-        call("malloc_info", Fiddle::TYPE_INT, 0, handle)
-        call("fclose", Fiddle::TYPE_INT, handle)
-        file.read
+      private
+
+      def libc
+        compile unless File.exist?(LIBRARY) && File.mtime(LIBRARY) > File.mtime(SOURCE)
+        require LIBRARY
+        MallocBooks.used
       end
-    end
 
-    def self.call(name, result, *arguments)
-      types = arguments.map { |argument| argument.is_a?(Integer) ? Fiddle::TYPE_LONG : Fiddle::TYPE_VOIDP }
-      Fiddle::Function.new(Fiddle.dlopen(nil)[name], types, result).call(*arguments)
+      # Test files run side by side, so the library appears whole.
+      def compile
+        part = "#{LIBRARY}.#{Process.pid}"
+        FileUtils.mkdir_p(File.dirname(LIBRARY))
+        headers = RbConfig::CONFIG.values_at("rubyhdrdir", "rubyarchhdrdir").map { |folder| "-I#{folder}" }
+        system("cc", "-shared", "-fPIC", "-O1", *headers, "-o", part, SOURCE, exception: true)
+        File.rename(part, LIBRARY)
+      end
     end
   end
 
@@ -50,8 +48,6 @@ class Footprint
     @ruby_threads = Thread.list.size
     @threads = Dir.children("/proc/self/task").size
     @descriptors = Dir.children("/proc/self/fd").size
-    return unless defined?(Fiddle)
-
     stacks = ObjectSpace.each_object(Thread).count * STACK
     @kilobytes = (Malloc.used + (GC.stat(:heap_live_slots) * SLOT) - stacks) / 1024
   end
@@ -60,11 +56,10 @@ class Footprint
   # meant to be there now.
   def within?(earlier, more_kilobytes, more_threads: 0)
     ruby_threads <= earlier.ruby_threads + more_threads && threads <= earlier.threads + more_threads &&
-      descriptors <= earlier.descriptors && (kilobytes.nil? || kilobytes <= earlier.kilobytes + more_kilobytes)
+      descriptors <= earlier.descriptors && kilobytes <= earlier.kilobytes + more_kilobytes
   end
 
   def to_s
-    "#{ruby_threads} Ruby threads, #{threads} native threads, #{descriptors} descriptors, " \
-      "#{kilobytes ? "#{kilobytes} kB in use" : "memory not measured: there is no fiddle"}"
+    "#{ruby_threads} Ruby threads, #{threads} native threads, #{descriptors} descriptors, #{kilobytes} kB in use"
   end
 end
