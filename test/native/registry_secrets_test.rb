@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
+require "cgi"
 require "erb"
 require "json"
 require "openssl"
@@ -54,13 +55,43 @@ class NativeRegistrySecretsTest < Minitest::Test
   # In each form in which a registry may repeat it, without the words that introduce a login.
   def test_password_that_a_registry_says_in_its_own_words_is_hidden
     double = new_double
-    secret = "tab\t\"ö &1"
-    said = [secret, ERB::Util.url_encode(secret), URI.encode_www_form_component(secret), JSON.generate(secret)[1..-2],
-            ["me:#{secret}"].pack("m0")]
+    secret = "tab\t\"ö &1/+\u{1f511}"
+    url = ERB::Util.url_encode(secret)
+    json = JSON.generate(secret)[1..-2]
+    base64 = ["me:#{secret}"].pack("m0")
+    said = [secret, url, URI.encode_www_form_component(secret), url.downcase, ERB::Util.url_encode(url), json,
+            json.gsub("/", "\\/"), JSON.generate(secret, ascii_only: true)[1..-2], secret.inspect[1..-2],
+            CGI.escapeHTML(secret), secret.gsub(/[&"ö]/) { "&##{_1.ord};" },
+            secret.gsub(/[&ö]/) { "&#x#{_1.ord.to_s(16)};" },
+            base64, base64.tr("+/", "-_").delete("="), ERB::Util.url_encode(base64), [secret].pack("m0")]
     said.each do |form|
       double.fail([:says, "no such user: #{form}, sorry"])
       error = assert_raises(Pelton::RegistryError) { client(double.url, user: "me", password: secret).schema(7) }
       assert_includes error.message, "no such user: [hidden], sorry", form
+    end
+  end
+
+  # They are bytes of any encoding.
+  def test_password_of_invalid_bytes_was_an_error_of_json_and_is_hidden
+    double = new_double
+    ["hush\xFF", "hush\xE9".b, "hush\xE9".dup.force_encoding("ISO-8859-1")].each do |secret|
+      [{ user: "me", password: secret }, { token: secret }].each do |login|
+        [[:says, "no: hush%FF hush%e9 hush%C3%A9 #{secret.dup.force_encoding("UTF-8").scrub}"]].each do |fault|
+          double.fail(fault)
+          error = assert_raises(Pelton::RegistryError) { client(double.url, **login).schema(7) }
+          refute_includes error.message, secret.b.inspect[1..-2]
+        end
+      end
+    end
+  end
+
+  # Matching them took exponential time, before runs of backslashes were one.
+  def test_text_that_nearly_has_the_password_again_and_again_takes_linear_time
+    double = new_double
+    { "\\" * 40 => "#{"\\" * 39}x", "%25" * 20 => "#{"%25" * 19}%2x", "\\%&é" => "\\\\&é" }.each do |secret, nearly|
+      double.fail([:says, nearly * 10_000])
+      error = assert_raises(Pelton::RegistryError) { client(double.url, token: secret).schema(7) }
+      assert_includes error.message, "HTTP 400"
     end
   end
 

@@ -5,8 +5,7 @@ require "uri"
 require_relative "../runtime/backoff"
 require_relative "../runtime/clock"
 require_relative "../errors"
-require_relative "../logging/printable"
-require_relative "../runtime/secrets"
+require_relative "redaction"
 require_relative "references"
 require_relative "schema"
 
@@ -21,10 +20,8 @@ module Pelton
       PASSING = [408, 429, 500, 502, 503, 504].freeze
       TLS = { ca_file: String, crl_file: String, cert_file: String, key_file: String, key_password: String,
               verify: [true, false].freeze }.freeze
-      # "Authorization: Basic YTpi", also within JSON.
-      AUTHORIZATION = /((?:authorization"?\s*[:=]\s*"?|\b)(?:basic|bearer)\s+)[^\s"'\\,;]+/i
       CRL = /-----BEGIN X509 CRL-----.*?-----END X509 CRL-----/m
-      private_constant :AUTHORIZATION, :CRL, :TYPE, :MOST_BYTES, :PASSING, :TLS
+      private_constant :CRL, :TYPE, :MOST_BYTES, :PASSING, :TLS
 
       #: (Array[String], ?user: String?, ?password: String?, ?token: String?, ?tls: Hash[Symbol, untyped],
       #:  ?timeout: Numeric, ?open_timeout: Numeric, ?retries: Integer, ?backoff: Range[Numeric]) -> void
@@ -37,7 +34,7 @@ module Pelton
         @login = [user, password] if user
         @token = checked_token(token)
         @tls = checked_tls(tls)
-        @secrets = secrets
+        @redaction = redaction
         @timeouts = { read_timeout: time(:timeout, timeout), write_timeout: timeout,
                       open_timeout: time(:open_timeout, open_timeout) }
         @retries = retries.is_a?(Integer) && retries >= 0 ? retries : refuse(:retries, retries, "expected >= 0")
@@ -78,25 +75,13 @@ module Pelton
 
       private
 
-      # A registry's error message may repeat the request, with the login in it, so secrets are removed.
-      def failure(what, reason, **numbers) = RegistryError.new(redacted(what), redacted(reason), **numbers)
-
-      def redacted(text)
-        text = Printable.line(text)
-        @secrets.each { |secret| text = text.gsub(secret, Secrets::MASK) }
-        text.gsub(AUTHORIZATION) { "#{$1}#{Secrets::MASK}" }
+      def redaction
+        logins = [@login, *@addresses.map(&:login)].compact
+        Redaction.new([@token, @tls[:key_password], *logins.map(&:last)].compact, logins)
       end
 
-      # The secrets in each form in which they may appear, longest first.
-      def secrets
-        logins = [@login, *@addresses.map(&:login)].compact
-        plain = [@token, @tls[:key_password], *logins.map(&:last)].compact.reject(&:empty?)
-        pairs = logins.map { |login| [login.join(":")].pack("m0") }
-        all = pairs + plain.flat_map do |secret|
-          [secret, escape(secret), URI.encode_www_form_component(secret), JSON.generate(secret)[1..-2],
-           Printable.line(secret)]
-        end
-        all.uniq.sort_by { |secret| -secret.size }.freeze
+      def failure(what, reason, **numbers)
+        RegistryError.new(@redaction.call(what), @redaction.call(reason), **numbers)
       end
 
       def number(path, subject, schema)
@@ -259,7 +244,7 @@ module Pelton
       end
 
       def checked_token(given)
-        return given if given.nil? || (given.is_a?(String) && !given.match?(/[\r\n]/))
+        return given if given.nil? || (given.is_a?(String) && given.b.match?(/\A[^\r\n]*\z/))
 
         refuse(:token, given, "expected a String of one line")
       end
