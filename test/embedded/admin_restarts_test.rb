@@ -80,6 +80,17 @@ class AdminRestartsTest < Minitest::Test
     eventually(30, -> { "#{native_threads} threads, #{usual} before" }) { native_threads <= usual }
   end
 
+  # Each answer takes half a second, and connecting and finding the coordinator take several. Each question that was
+  # given up ended its client, so the next one began anew.
+  def test_question_with_a_timeout_shorter_than_connecting_was_never_answered
+    @cluster.round_trip_time = 500
+    eventually(30) { answer { admin.group_offsets("g", timeout: 1) } == :answered }
+    assert_empty admin.group_offsets("g", timeout: 20)
+    eventually(30) { answer { admin.lag("h", timeout: 2.5) } == :answered }
+    name = topic
+    eventually(30) { answer { admin.alter_group_offsets("i", { [name, 0] => 7 }, timeout: 1) } == :answered }
+  end
+
   def test_request_ends_when_its_thread_is_killed
     admin.group_offsets("g")
     @cluster.broker_down(1)

@@ -23,7 +23,8 @@ class TestBroker
   # Below the kernel's range for outgoing connections. A client that keeps trying the port of a stopped broker could get
   # that port as its own end and connect to itself. Then the broker could never bind it again.
   FREE_PORTS = (20_000..31_000)
-  START_TIMEOUT = 120
+  # Seconds. On a machine at a load of 100, a start takes minutes. One that ended while starting is noticed at once.
+  START_TIMEOUT = 600
   ATTEMPTS = 4
 
   class << self

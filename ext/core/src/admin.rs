@@ -3,7 +3,7 @@
 //!
 //! An administrator has up to two clients (`Connection`). The first request for a client opens it. A client that knows
 //! too little or too much (an answer that never came, a leader or coordinator that moved) is retired: it answers its
-//! open requests, and ends. See `Side` for the reason.
+//! open requests, and ends. See `Side` for the reason, and `Connection::keeps` for when it goes on instead.
 
 mod connection;
 
@@ -13,7 +13,7 @@ use crate::poller::{Poller, Polling, Source};
 use crate::rd::{Answer, Client, Origin, Request, codes};
 use crate::wait::{self, Outcome, Parker, Waiters};
 use crate::{events, lock};
-use connection::{Connection, Side};
+use connection::{Connection, Question, Side};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -28,7 +28,8 @@ pub struct Call {
     id: usize,
     /// Of its connection.
     queue: u32,
-    side: Option<Side>,
+    /// If a coordinator is to answer.
+    question: Option<Question>,
     /// Set once, before `done`.
     answer: Mutex<Option<Result<Answer, KafkaError>>>,
     done: AtomicBool,
@@ -79,6 +80,25 @@ impl AdminState {
             }
         }
         self.unused()
+    }
+
+    /// Returns the connections to end.
+    fn give_up(&mut self, call: &Call) -> Vec<Connection> {
+        let Some(question) = &call.question else { return Vec::new() };
+        let open = self.open.iter_mut().flatten().find(|one| one.queue_id() == call.queue);
+        if open.is_some_and(|one| one.keeps(call.id, question)) {
+            return Vec::new();
+        }
+        self.retire(|one| one.queue_id() == call.queue)
+    }
+
+    /// Takes the call that an answer on this queue is for, if anything still waits for it.
+    fn answered(&mut self, queue: u32, id: usize, is_ok: bool) -> (Option<Arc<Call>>, Vec<Connection>) {
+        let call = self.calls.remove(&id);
+        if let Some(open) = self.open.iter_mut().flatten().find(|one| one.queue_id() == queue) {
+            open.hear(id, call.as_ref().and_then(|call| call.question.as_ref()), is_ok);
+        }
+        (call, self.unused())
     }
 
     fn unused(&mut self) -> Vec<Connection> {
@@ -201,7 +221,8 @@ impl Admin {
         let mut state = self.prepared(request)?;
         let Some(connection) = &state.open[side.index()] else { return Err(Error::Closed) };
         let id = self.last_call.fetch_add(1, Ordering::Relaxed) + 1;
-        let call = Arc::new(Call { id, queue: connection.queue_id(), side: Some(side), ..Call::default() });
+        let question = Question::of(request);
+        let call = Arc::new(Call { id, queue: connection.queue_id(), question, ..Call::default() });
         connection.ask(request, id, side.librdkafkas(timeout))?;
         state.calls.insert(id, Arc::clone(&call));
         Ok(call)
@@ -216,8 +237,17 @@ impl Admin {
         Instant::now().checked_add(ours)
     }
 
+    /// What to ask before this change. The client may not know the group's coordinator yet. Then the change would be
+    /// sent when it does, perhaps long after it was given up.
+    pub fn question_before(&self, request: &Request) -> Option<Request> {
+        let group = request.coordinated().filter(|_| request.changes())?;
+        let state = lock(&self.state);
+        let open = state.open[Side::Coordinator.index()].as_ref();
+        (!open.is_some_and(|one| one.has_heard_of(group))).then(|| Request::GroupOffsets(group.into()))
+    }
+
     /// Stops waiting for the answer, and returns it if it is there by now. A request to a coordinator that is still
-    /// unanswered costs its client (`Side`).
+    /// unanswered may cost its client (`Side`).
     pub fn give_up(&self, call: &Call) -> Result<Answer, KafkaError> {
         let unused = {
             let mut state = lock(&self.state);
@@ -225,7 +255,7 @@ impl Admin {
                 drop(state);
                 return call.answer().unwrap_or_else(|| Err(KafkaError::new(codes::DESTROY)));
             }
-            state.retire(|one| call.side == Some(Side::Coordinator) && one.queue_id() == call.queue)
+            state.give_up(call)
         };
         unused.into_iter().for_each(Connection::end_aside);
         Err(self.late())
@@ -298,18 +328,15 @@ impl Admin {
     }
 
     /// True when the connection's queue is empty.
-    fn serve_queue(&self, queue: &crate::rd::Queue, deadline: Instant) -> bool {
+    fn serve_queue(&self, queue_id: u32, queue: &crate::rd::Queue, deadline: Instant) -> bool {
         while let Some(event) = queue.poll() {
             match event.answer() {
                 Some((id, answer)) => {
                     if answer.is_ok() {
                         *lock(&self.last_error) = None;
                     }
-                    let (call, unused) = {
-                        let mut state = lock(&self.state);
-                        (state.calls.remove(&id), state.unused())
-                    };
-                    // The connection belongs to no administrator: it was closed, or retired.
+                    let (call, unused) = lock(&self.state).answered(queue_id, id, answer.is_ok());
+                    // Otherwise it was given up, or the administrator was closed.
                     if let Some(call) = call {
                         call.resolve(answer.map_err(|(code, reason)| self.explained(code, &reason)));
                     }
@@ -329,11 +356,17 @@ impl Source for Admin {
     fn serve(&self, queues: &mut Vec<u32>, deadline: Instant) {
         queues.retain(|id| {
             let queue = lock(&self.state).connections().find(|one| one.queue_id() == *id).map(Connection::queue);
-            queue.is_some_and(|queue| !self.serve_queue(&queue, deadline))
+            queue.is_some_and(|queue| !self.serve_queue(*id, &queue, deadline))
         });
     }
 
+    /// Once a second, so overdue connections are retired here.
     fn all_queues(&self, queues: &mut Vec<u32>) {
-        queues.extend(lock(&self.state).connections().map(Connection::queue_id));
+        let now = Instant::now();
+        let mut state = lock(&self.state);
+        let unused = state.retire(|one| one.is_overdue(now));
+        queues.extend(state.connections().map(Connection::queue_id));
+        drop(state);
+        unused.into_iter().for_each(Connection::end_aside);
     }
 }

@@ -44,22 +44,29 @@ fn offsets_of(group: &str) -> Request {
 
 const NOWHERE: &str = "127.0.0.1:1";
 
+fn timed_out(admin: &Admin, call: &Call) {
+    assert_eq!(Some(codes::TIMED_OUT), admin.give_up(call).err().map(|error| error.code));
+}
+
+/// Its client still connects, so the next question finds it further on.
 #[test]
-fn a_question_for_a_coordinator_that_is_given_up_costs_its_client_and_another_one_does_not() {
+fn a_question_that_is_given_up_keeps_its_client_and_a_change_costs_it() {
     let admin = admin(NOWHERE);
     let first = clients(&admin);
     assert_eq!((1, true, false), {
         (first.len(), admin.is_prepared(&Request::ListGroups), admin.is_prepared(&offsets_of("g")))
     });
-    let call = ask(&admin, &Request::ListGroups);
-    assert_eq!(Some(codes::TIMED_OUT), admin.give_up(&call).err().map(|error| error.code));
+    timed_out(&admin, &ask(&admin, &Request::ListGroups));
     assert_eq!(first, clients(&admin));
 
     let (one, other) = (ask(&admin, &offsets_of("g")), ask(&admin, &offsets_of("h")));
-    assert_eq!((2, true), (clients(&admin).len(), admin.is_prepared(&offsets_of("g"))));
-    assert_eq!(Some(codes::TIMED_OUT), admin.give_up(&one).err().map(|error| error.code));
+    let both = clients(&admin);
+    assert_eq!((2, true), (both.len(), admin.is_prepared(&offsets_of("g"))));
+    timed_out(&admin, &one);
+    assert_eq!(both, clients(&admin));
+    timed_out(&admin, &ask(&admin, &Request::DeleteGroup("g".into())));
     assert_eq!((2, false), (clients(&admin).len(), admin.is_prepared(&offsets_of("g"))), "the other question is open");
-    assert!(admin.give_up(&other).is_err());
+    timed_out(&admin, &other);
     assert_eq!(first, clients(&admin));
     close(&admin);
 }
@@ -76,6 +83,54 @@ fn a_question_for_the_cluster_ends_by_itself_when_its_time_is_over() {
     assert!([codes::TIMED_OUT, codes::TRANSPORT].contains(&error.code), "{error:?}");
     let longest = admin.ask(&end, Duration::MAX).expect("asked, though librdkafka's time is shorter");
     assert!(admin.give_up(&longest).is_err());
+    close(&admin);
+}
+
+/// librdkafka would send all of them when a broker returns.
+#[test]
+fn a_client_keeps_64_questions_that_were_given_up() {
+    let admin = admin(NOWHERE);
+    let give_up = || timed_out(&admin, &ask(&admin, &offsets_of("g")));
+    give_up();
+    let first = clients(&admin);
+    (1..64).for_each(|_| give_up());
+    assert_eq!(first, clients(&admin));
+    give_up();
+    assert_eq!(1, clients(&admin).len());
+    close(&admin);
+}
+
+/// Its connection may be lost, or its coordinator another one by now.
+#[test]
+fn a_client_that_answered_for_a_group_and_falls_silent_is_replaced() {
+    let cluster = cluster("t", 1);
+    let admin = admin(&cluster.bootstrap_servers());
+    answer(&admin, &offsets_of("g")).expect("an answer");
+    let both = clients(&admin);
+    cluster.broker_down(1).expect("down");
+    timed_out(&admin, &ask(&admin, &offsets_of("h")));
+    assert_eq!(both, clients(&admin), "it is looking for the coordinator of h");
+    timed_out(&admin, &ask(&admin, &offsets_of("g")));
+    assert_eq!(both[..1], clients(&admin)[..]);
+    close(&admin);
+}
+
+#[test]
+fn a_change_waits_until_its_client_has_an_answer_for_its_group() {
+    let cluster = cluster("t", 1);
+    let admin = admin(&cluster.bootstrap_servers());
+    let change = |group: &str| Request::AlterGroupOffsets(group.into(), vec![("t".into(), 0, 1)], vec![String::new()]);
+    let before = |request| match admin.question_before(&request) {
+        Some(Request::GroupOffsets(group)) => Some(group),
+        Some(_) => panic!("another question"),
+        None => None,
+    };
+    assert_eq!(Some("g".to_owned()), before(change("g")));
+    assert_eq!(None, before(offsets_of("g")));
+    answer(&admin, &offsets_of("g")).expect("an answer");
+    assert_eq!((None, Some("h".to_owned())), (before(change("g")), before(change("h"))));
+    admin.renew().expect("open");
+    assert_eq!(Some("g".to_owned()), before(change("g")));
     close(&admin);
 }
 

@@ -10,7 +10,7 @@ use pelton_core::error::{Error as CoreError, KafkaError};
 use pelton_core::rd::{Acl, Answer, Client, NewTopic, Request, Resource, TopicOffsets};
 use pelton_core::wait;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 static CLASS: Shared<Arc<Admin>> = Shared::new(c"Pelton::Native::Admin");
 
@@ -55,12 +55,22 @@ fn new(ruby: &Ruby, name: String, options: RHash, polling: RHash) -> Result<Valu
 fn request(ruby: &Ruby, this: Value, kind: Symbol, argument: Value, timeout: Value) -> Result<Value, Error> {
     let admin = Arc::clone(&*CLASS.get(ruby, &this)?);
     let kind = kind.name()?.into_owned();
-    let asked = Arc::new(read(ruby, &kind, argument)?);
+    let asked = read(ruby, &kind, argument)?;
     let timeout = convert::bounded(convert::timeout(timeout)?);
+    let ends = wait::deadline(Some(timeout));
+    let left = || ends.map_or(timeout, |ends| ends.saturating_duration_since(Instant::now()));
+    if let Some(before) = admin.question_before(&asked) {
+        answer(ruby, this, &admin, before, left())?;
+    }
+    build(ruby, &answer(ruby, this, &admin, asked, left())?)
+}
+
+fn answer(ruby: &Ruby, this: Value, admin: &Arc<Admin>, asked: Request, timeout: Duration) -> Result<Answer, Error> {
+    let asked = Arc::new(asked);
     let deadline = Admin::deadline(&asked, timeout);
-    let failed = |error| error::ruby(ruby, &named(&admin), error);
+    let failed = |error| error::ruby(ruby, &named(admin), error);
     if !admin.is_prepared(&asked) {
-        let (theirs, asked) = (Arc::clone(&admin), Arc::clone(&asked));
+        let (theirs, asked) = (Arc::clone(admin), Arc::clone(&asked));
         let prepared = gvl::background(ruby, this, deadline, move || theirs.prepare(&asked))?;
         prepared.unwrap_or_else(|| Err(CoreError::Kafka(admin.late()))).map_err(failed)?;
     }
@@ -68,7 +78,7 @@ fn request(ruby: &Ruby, this: Value, kind: Symbol, argument: Value, timeout: Val
     let waited = gvl::wait(ruby, this, &call.waiters, deadline, &|| call.is_done());
     let answer = call.answer().unwrap_or_else(|| admin.give_up(&call));
     waited?;
-    build(ruby, &answer.map_err(|error| failed(CoreError::Kafka(error)))?)
+    answer.map_err(|error| failed(CoreError::Kafka(error)))
 }
 
 /// Leaders and coordinators are looked up again.

@@ -113,6 +113,11 @@ impl Request {
         }
     }
 
+    /// Whether it changes a group.
+    pub fn changes(&self) -> bool {
+        matches!(self, Self::DeleteGroup(_) | Self::AlterGroupOffsets(..) | Self::DeleteGroupOffsets(..))
+    }
+
     fn options(&self, client: &Client, id: usize, millis: i32) -> Result<Owned<sys::rd_kafka_AdminOptions_t>, Refused> {
         const LONGEST: i32 = 3_600_000; // librdkafka's own
         let mut reason = [0 as c_char; 512];
