@@ -185,11 +185,11 @@ module Pelton
     #: (String, Integer) -> Integer?
     def position(topic, partition) = @native.position(topic, partition)
 
-    # [[topic, partition, position, end], …] of each partition that is read. The end is the offset that its next message
-    # will have, as of the last fetch. nil: not known yet. Does not wait. With statistics, Kafka is asked every 10 s,
-    # too.
-    #   subscription.ends # => [["orders", 0, 42, 59]]
-    #: () -> Array[[String, Integer, Integer?, Integer?]]
+    # [[topic, partition, position, end, reached], …] of each partition that is read. The end is the offset that its
+    # next message will have, as of the last fetch. With statistics, Kafka is asked every 10 s, too. Between the
+    # position and `reached` is no message, only ends of transactions for example. nil: not known. Does not wait.
+    #   subscription.ends # => [["orders", 0, 42, 59, 42]]
+    #: () -> Array[[String, Integer, Integer?, Integer?, Integer?]]
     def ends = @native.ends
 
     # Do all partitions belong to other members already, for example after the session expired? Then marks do not count.

@@ -92,6 +92,11 @@ def without_members(group, name, start)
   # A slow cluster may not show in time that nothing follows.
   eventually(20, "the end of a transaction is no lag") { lags(other) == [0, 0, 0] }
   eventually(20, "commit and end stay as they are") { groups("lag", other).match?(/^#{other} +#{name} +2 +1 +2 +0$/) }
+  writer.transaction do |tx|
+    tx.produce_async(topic: name, partition: 2, payload: "y").wait
+    eventually(20, "an open transaction behind it is none, either") { lags(other) == [0, 0, 0] }
+    raise Pelton::AbortTransaction
+  end
 end
 
 # In processes of their own: the broker from the environment and from a file, and Ctrl-C.

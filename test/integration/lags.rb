@@ -53,6 +53,12 @@ Scenario.run do
   consumed = told.group_by { |event| event[:partition] }
   equal({ 0 => 5, 1 => 7 }, consumed.transform_values { |list| list.sum { |payload| payload[:messages] } }, "consumed")
   eventually(20, "ticks") { calls.size > 30 }
+
+  # Without the marker, consumption would look late until the next message.
+  writer = app(kafka: { "transactional.id" => unique("writer") }).producer
+  writer.transaction { |tx| 3.times { tx.produce_async(topic: name, partition: 2, payload: "x") } }
+  eventually(20, "its messages") { events(all, "consumer.consumed").sum { |event| event[:messages] } >= 15 }
+  await.({ 0 => 0, 1 => 0, 2 => 0 }, "the end of a transaction is no lag")
   equal(true, all.stop, "stop")
   by = take(calls, calls.size).group_by(&:first).transform_values { |list| list.map(&:last) }
   by.each_value do |actions|

@@ -170,7 +170,7 @@ module Fakes
     def assignment = @lock.synchronize { @owned.keys }
     def lost? = false
     def unmark(*) = nil
-    def ends = read.to_a.map { |place, offset| [*place, offset, @kafka.size(place)] }
+    def ends = read.to_a.map { |place, offset| [*place, offset, @kafka.size(place), offset] }
     def pause(places) = steer(places) { |place| @paused << place }
     def resume(places) = steer(places) { |place| @paused.delete(place) }
     def partition_count(topic, _timeout) = @kafka.logs.keys.select { |name, _| name == topic }.map(&:last).max.to_i + 1

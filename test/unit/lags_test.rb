@@ -15,7 +15,9 @@ class LagsTest < Minitest::Test
                                                  received_ms: ((wall - received) * 1000).to_i)
   end
 
-  def lag(position, finish) = coordinator.progress { |progress, _| progress.lag(position, finish) }
+  def lag(position, finish, reached = nil)
+    coordinator.progress { |progress, _| progress.lag(position, finish, reached) }
+  end
 
   def test_times_of_a_message
     message = Fakes::Message.new("orders", 0, 0, "x", timestamp_ms: 1_700_000_000_123, received_ms: 1_700_000_001_456)
@@ -66,6 +68,14 @@ class LagsTest < Minitest::Test
     script { raise "bad" }
     work
     assert_equal [4, 0], [lag(8, 10), lag(8, 5)], "a failure is not done; an end that is known late is no lag below 0"
+  end
+
+  def test_the_end_of_a_transaction_was_a_lag_until_the_next_message
+    coordinator.receive(batch(4, 5))
+    assert_equal 3, lag(6, 7, 7), "nothing is done"
+    2.times { work }
+    assert_equal [0, 2], [lag(6, 7, 7), lag(6, 9, 7)], "6 is a marker; 7 and 8 are messages"
+    assert_equal 3, lag(8, 9, 9), "6 and 7 came, and are not done"
   end
 
   def test_a_partition_s_lag_after_a_seek

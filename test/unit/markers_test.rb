@@ -12,7 +12,7 @@ class MarkersTest < Minitest::Test
   PLACE = ["orders", 0].freeze
 
   def setup
-    # What was read, and what the next reads find: {["orders", 0] => [offset of the last message, end of the log]}
+    # What was read, and what the next reads find: {["orders", 0] => [last message, offset up to which it was read]}
     @reads = []
     @found = { PLACE => [nil, 43] }
     markers = Pelton::Offsets::Markers.new do |ranges|
@@ -66,7 +66,7 @@ class MarkersTest < Minitest::Test
     2.times { look(43, 42) }
     look(44, 42)
     assert_equal 2, lag
-    @found = { PLACE => [43, nil] }
+    @found = { PLACE => [43, 44] }
     3.times { look(44, 42) }
     assert_equal 2, lag
   end
@@ -88,8 +88,8 @@ class MarkersTest < Minitest::Test
 
   # A follower may know less of the log, and time may run out.
   def test_a_log_that_was_not_read_to_the_known_end_keeps_its_lag
-    [42, nil].each_with_index do |ended, index|
-      @found = { PLACE => [nil, ended] }
+    [42, 43].each_with_index do |reached, index|
+      @found = { PLACE => [nil, reached] }
       2.times { look(43 + index, 42 + index) }
       assert_equal 1, lag
     end

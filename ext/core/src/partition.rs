@@ -221,6 +221,12 @@ impl Partition {
         Some(lock(&self.cursor.state).position).filter(|position| *position >= 0)
     }
 
+    /// Does the owner have every message that was taken from the queue since the last seek, and at least one?
+    pub fn is_all_given(&self) -> bool {
+        let reading = lock(&self.reading);
+        reading.rest.is_empty() && self.position().is_some_and(|position| reading.last.ends_at(position))
+    }
+
     /// Signals may have come while it was not read.
     fn schedule_read(&self) {
         self.credit.schedule_read();

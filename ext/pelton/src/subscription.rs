@@ -261,13 +261,13 @@ fn position(ruby: &Ruby, this: Value, topic: Value, partition: Value) -> Result<
     position.map_err(|error| error::ruby(ruby, &named(&subscription), error))
 }
 
-/// [[topic, partition, position or nil, end or nil], …]
+/// [[topic, partition, position or nil, end or nil, reached or nil], …]
 fn ends(ruby: &Ruby, this: Value) -> Result<RArray, Error> {
     let subscription = CLASS.get(ruby, &this)?;
     let ends = subscription.ends().map_err(|error| error::ruby(ruby, &named(&subscription), error))?;
     let rows = ruby.ary_new_capa(ends.len());
-    for End { topic_partition: (topic, partition), position, end } in ends {
-        rows.push((value::interned(&topic)?, partition, position, end))?;
+    for End { topic_partition: (topic, partition), position, end, reached } in ends {
+        rows.push((value::interned(&topic)?, partition, position, end, reached))?;
     }
     Ok(rows)
 }

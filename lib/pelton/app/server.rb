@@ -109,7 +109,7 @@ module Pelton
     #   consumers         consumer objects per partition
     #   consumer_threads  threads that consumers started, per partition
     #   lags              messages per partition that are not done, up to the end that the last fetch reported
-    #                     (transaction markers included, as Kafka's own tools count)
+    #                     (also of open transactions)
     #   stopped           offsets of partitions that stopped (`then: :stop`)
     #   calls             seconds of each partition's longest present call, or 0; long_calls: those that are long
     #   jobs              calls of consumers' methods; aside: those that wait for Kafka without a worker

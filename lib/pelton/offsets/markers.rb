@@ -18,14 +18,14 @@ module Pelton
       KAFKA = { "isolation.level" => "read_uncommitted", "auto.offset.reset" => "earliest" }.freeze
       private_constant :OFFSETS, :SPANS, :SECONDS, :KAFKA
 
-      # Reads ranges of offsets: {["orders", 0] => [offset of the last message or nil, offset where the log ended or
-      # nil]}. Raises KafkaError.
-      #: (App, Hash[[String, Integer], Range[Integer]]) -> Hash[[String, Integer], [Integer?, Integer?]]
+      # Reads ranges of offsets: {["orders", 0] => [offset of the last message or nil, offset up to which it read]}.
+      # Messages behind the range, as of an open transaction, also show that it was read. Raises KafkaError.
+      #: (App, Hash[[String, Integer], Range[Integer]]) -> Hash[[String, Integer], [Integer?, Integer]]
       def self.read(app, ranges)
         last = {}
         scan = Scan.new(app, ranges.keys.map(&:first).uniq, kafka: KAFKA)
         scan.run(ranges, seconds: SECONDS) { |message| last[message.topic_partition] = message.offset }
-        ranges.to_h { |topic_partition, _| [topic_partition, [last[topic_partition], scan.ends[topic_partition]]] }
+        ranges.to_h { |topic_partition, _| [topic_partition, [last[topic_partition], scan.reached[topic_partition]]] }
       end
 
       # The lags that are small enough to be read, from commits and ends: [[["orders", 0], commit, end], …].
@@ -37,7 +37,7 @@ module Pelton
       end
 
       # The block reads ranges, as `Markers.read` does.
-      #: () { (Hash[[String, Integer], Range[Integer]]) -> Hash[[String, Integer], [Integer?, Integer?]] } -> void
+      #: () { (Hash[[String, Integer], Range[Integer]]) -> Hash[[String, Integer], [Integer?, Integer]] } -> void
       def initialize(&read)
         @read = read
         # {[["orders", 0], commit, end] => true: only markers}, of what was read.
@@ -68,8 +68,8 @@ module Pelton
         found = @read.call(ranges)
         spans.each do |span|
           topic_partition, commit, last = span
-          message, ended = found.fetch(topic_partition)
-          @known[span] = (message.nil? || message < commit) && ended.to_i >= last
+          message, reached = found.fetch(topic_partition)
+          @known[span] = (message.nil? || message < commit) && reached >= last
         end
       rescue Error # such as a right that is missing
         nil

@@ -77,6 +77,11 @@ impl LastRead {
         self.next == 0
     }
 
+    /// Whether a message was read, and this offset is the next one.
+    pub fn ends_at(&self, offset: i64) -> bool {
+        !self.is_none() && self.next == offset
+    }
+
     fn set(&mut self, message: FetchedMessage<'_>, size: usize) {
         *self = Self { next: message.offset() + 1, timestamp: message.timestamp(), size };
     }

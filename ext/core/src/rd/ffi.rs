@@ -113,6 +113,7 @@ unsafe extern "C" {
         opaque: *mut c_void,
     ) -> c_int;
     pub(super) fn rd_kafka_committed(client: RawClient, partitions: RawList, millis: c_int) -> c_int;
+    pub(super) fn rd_kafka_position(client: RawClient, partitions: RawList) -> c_int;
     pub(super) fn rd_kafka_get_watermark_offsets(
         client: RawClient,
         topic: *const c_char,
@@ -270,7 +271,7 @@ mod tests {
                 rd_kafka_AclOperation_name rd_kafka_AclPermissionType_name;
             (_, _) rd_kafka_set_log_queue rd_kafka_flush rd_kafka_purge rd_kafka_oauthbearer_set_token_failure
                 rd_kafka_subscribe rd_kafka_subscription rd_kafka_assign rd_kafka_assignment rd_kafka_offsets_store
-                rd_kafka_message_headers rd_kafka_mock_broker_set_down rd_kafka_mock_broker_set_up;
+                rd_kafka_message_headers rd_kafka_mock_broker_set_down rd_kafka_mock_broker_set_up rd_kafka_position;
             (_, _, _) rd_kafka_fatal_error rd_kafka_committed rd_kafka_offsets_for_times rd_kafka_mock_broker_set_rtt
                 rd_kafka_mock_topic_set_error rd_kafka_NewTopic_set_config;
             (_, _, _, _) rd_kafka_conf_interceptor_add_on_new rd_kafka_interceptor_add_on_thread_start

@@ -27,6 +27,9 @@ pub struct End {
     pub position: Option<i64>,
     /// The offset that its next message will have, according to the last fetch. `None`: there was no fetch.
     pub end: Option<i64>,
+    /// Between `position` and this offset is no message: only ends of transactions, for example. `None`: not known, or
+    /// the owner does not have all messages that were read.
+    pub reached: Option<i64>,
 }
 
 impl Subscription {
@@ -148,13 +151,17 @@ impl Subscription {
     /// The position and the end of each partition that is read. Does not wait.
     pub fn ends(&self) -> Result<Vec<End>, Error> {
         let client = self.client()?;
-        let open: Vec<_> = lock(&self.live).iter().flat_map(|live| live.partitions.values().cloned()).collect();
-        let end = |one: Arc<Partition>| End {
+        let mut open: Vec<_> = lock(&self.live).iter().flat_map(|live| live.partitions.values().cloned()).collect();
+        open.retain(|one| one.is_open());
+        let list = plain(&open.iter().map(|one| (&*one.topic, one.number)).collect::<Vec<_>>())?;
+        check(client.positions(&list))?;
+        let end = |(one, taken): (Arc<Partition>, Entry)| End {
             topic_partition: (Arc::clone(&one.topic), one.number),
             position: one.position(),
             end: client.known_end(&one.topic, one.number),
+            reached: Some(taken.offset).filter(|offset| *offset >= 0 && one.is_all_given()),
         };
-        Ok(open.into_iter().filter(|one| one.is_open()).map(end).collect())
+        Ok(open.into_iter().zip(list.entries()).map(end).collect())
     }
 
     /// Whether the assignment is another's already: nothing can be marked.

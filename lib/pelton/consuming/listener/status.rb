@@ -33,11 +33,11 @@ module Pelton
       # The same with the offset before which all is done: {["orders", 0] => [42, 12]}
       #: () -> Hash[[String, Integer], [Integer, Integer]]
       def positions
-        @subscription.ends.each_with_object({}) do |(topic, partition, position, finish), found|
+        @subscription.ends.each_with_object({}) do |(topic, partition, position, finish, reached), found|
           coordinator = @rebalance.owned[[topic, partition]]
           next unless coordinator && finish
 
-          lag = coordinator.progress { |progress, _| progress.lag(position, finish) }
+          lag = coordinator.progress { |progress, _| progress.lag(position, finish, reached) }
           found[[topic, partition]] = [finish - lag, lag]
         end
       rescue ClosedError

@@ -44,9 +44,13 @@ module Pelton
       attr_reader :metadata
 
       # How many messages are not done, if the partition's log ends before the offset `finish`. position: the offset
-      # that is read next.
-      #: (Integer?, Integer) -> Integer
-      def lag(position, finish) = [finish - (@stored&.first || @began || position || finish), 0].max
+      # that is read next. reached: the log is read to this offset, with no message from `position` on; nil: unknown.
+      #: (Integer?, Integer, Integer?) -> Integer
+      def lag(position, finish, reached)
+        done = @stored&.first || @began || position || finish
+        done = [done, reached].max if position && reached && done >= position
+        [finish - done, 0].max
+      end
 
       # The first batch begins at this offset.
       #: (Integer) -> void

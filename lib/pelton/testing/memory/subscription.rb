@@ -130,7 +130,7 @@ module Pelton
 
         def ends
           check_open
-          @assigned.map { |pair, partition| [*pair, partition.position, partition.end_offset] }
+          @assigned.map { |pair, partition| [*pair, partition.position, partition.end_offset, partition.position] }
         end
 
         # A time of −1 is the end.

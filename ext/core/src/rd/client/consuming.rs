@@ -58,6 +58,13 @@ impl Client {
         text(unsafe { sys::rd_kafka_rebalance_protocol(self.raw) })
     }
 
+    /// Fills in the offset behind what was taken from the queues, ends of transactions included; −1001: nothing was.
+    /// Does not wait.
+    pub fn positions(&self, partitions: &PartitionList) -> i32 {
+        // SAFETY: live client and list.
+        unsafe { ffi::rd_kafka_position(self.raw, partitions.raw()) }
+    }
+
     /// Stores offsets for the next commit; each entry of `offsets` gets its own result.
     pub fn store_offsets(&self, offsets: &PartitionList) -> i32 {
         // SAFETY: live client and list.
