@@ -12,6 +12,7 @@ schemas = lambda do
   File.write("spec/schemas/orders-value.7.avsc",
              '{ "type": "record", "name": "Order", "fields": [{ "name": "id", "type": "int" }] }')
 end
+listener = -> { Object.const_set(:ErrorListener, Class.new { def on_error_occurred(event) = event[:error] }) }
 consumers_own = { "producer" => "" } # a method there, no variable
 {
   "class OrdersConsumerTest" => { given: consumers_own, after: -> { instance_exec("OrdersConsumerTest", &passes) } },
@@ -26,6 +27,7 @@ consumers_own = { "producer" => "" } # a method there, no variable
   'it "ships the order"' => { not_run: "needs RSpec; test/native/testing_assertions_test.rb runs one like it" },
   "karafka.consumer_for" => { not_run: "is Karafka's" },
   "produce_together do" => { not_run: "needs RSpec, as the block above" },
+  "Events::Event.new" => { before: listener },
   "REGISTRY_URL" => { before: schemas },
   "Avro::Serializer.new" => { before: schemas }
 }
