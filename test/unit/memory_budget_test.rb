@@ -31,14 +31,6 @@ class MemoryBudgetTest < Minitest::Test
                  [budget.fetched, budget.retained, budget.decoded, budget.produced]
   end
 
-  def test_more_than_32_megabytes_are_fetched_only_if_the_app_sets_the_budget
-    assert_equal 32 * MB, budget(nil).fetched
-    assert_equal 32 * MB, budget(1024 * MB).fetched
-    assert_equal 31 * MB, budget(4 * 124 * MB).fetched
-    @config.memory = "512MB"
-    assert_equal 128 * MB, Pelton::MemoryBudget.new(@config).fetched
-  end
-
   def test_a_partition_has_16_megabytes_where_the_budget_allows_them
     assert_equal({ "queued.max.messages.kbytes" => 16_384 }, budget(nil).subscription)
     assert_equal({ "queued.max.messages.kbytes" => 2048 }, budget(256 * MB).subscription)

@@ -5,15 +5,11 @@ require_relative "resource_monitor"
 
 module Pelton
   # Divides config.memory among what Pelton keeps in a process: a quarter each for messages that are fetched, for
-  # payloads decoded ahead and for producers, and an eighth for messages that objects keep until Ruby collects them. If
-  # no app sets it, at most FETCHED is fetched.
+  # payloads decoded ahead and for producers, and an eighth for messages that objects keep until Ruby collects them.
   class MemoryBudget
     # Of config.memory, if it is not set.
     MOST = 512 << 20
     LEAST = 32 << 20
-    # The most that is fetched then. While so much waits, librdkafka asks again every 10 ms (rd/fetching.rs), so it does
-    # not run empty below 3 GB/s.
-    FETCHED = 32 << 20
     # Kilobytes of a partition in librdkafka, where the budget allows them, and the most that a producer may have there.
     PARTITION = 16_384
     MOST_QUEUE = (2**31) - 1
@@ -52,12 +48,11 @@ module Pelton
 
     #: (Config, ?limit: Integer?) -> void
     def initialize(config, limit: config.memory ? nil : Container.memory)
-      @chosen = !config.memory.nil?
       @total = config.memory || (limit ? (limit / 4).clamp(LEAST, MOST) : MOST)
     end
 
     #: () -> Integer
-    def fetched = @chosen ? @total / 4 : [@total / 4, FETCHED].min
+    def fetched = @total / 4
     def retained = @total / 8
     def decoded = @total / 4
     def produced = @total / 4
@@ -66,8 +61,8 @@ module Pelton
     #: () -> Hash[String, Integer]
     def producer = { "queue.buffering.max.kbytes" => [produced / 1024, MOST_QUEUE].min }
 
-    # Options of a subscription: a partition never takes more than a 32nd of the budget.
+    # Options of a subscription: a partition never takes more than an eighth of what all may take.
     #: () -> Hash[String, Integer]
-    def subscription = { "queued.max.messages.kbytes" => [PARTITION, @total / 32 / 1024].min }
+    def subscription = { "queued.max.messages.kbytes" => [PARTITION, fetched / 8 / 1024].min }
   end
 end

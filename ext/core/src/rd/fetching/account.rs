@@ -9,8 +9,7 @@ const ENTRY: usize = 400;
 const VALID: i64 = 1_000;
 /// Microseconds without a movement after which a partition is stuck.
 const STUCK: i64 = 1_000_000;
-/// With messages of stuck partitions, so many times the limit may be in memory. That is the whole budget, or 128 MB by
-/// default (`MemoryBudget` in Ruby).
+/// The whole budget is so many times the limit of fetched messages (`MemoryBudget` in Ruby).
 const WHOLE: usize = 4;
 
 /// A partition's queue in the account.
