@@ -85,6 +85,7 @@ class FailureLogTest < Minitest::Test
       done << true
     end
     assert_equal("", stderr { Process.kill("USR2", Process.pid) && done.pop })
+    Thread.list.each { |thread| thread.join if thread.name == "pelton.events.trap" }
     @log.report(last: true)
     assert_equal 11, texts.size
     assert_match(/and 1 more like it/, texts.last)
