@@ -44,7 +44,7 @@ def measure(bench, servers, topic, count, name)
 end
 
 Bench.measure("karafka", warm_up: false) do |bench|
-  installed = system(RbConfig.ruby, "-e", 'require "karafka"', err: File::NULL)
+  installed = system(RbConfig.ruby, "-e", 'require "karafka"', err: File::NULL, chdir: Dir.tmpdir)
   warn "bench: only Pelton is measured, as Karafka is not installed (gem install karafka)" unless installed
   servers = SERVERS.keys.reject { |server| SERVERS[server] == KARAFKA && !installed }
   SIZES.each do |name, size|

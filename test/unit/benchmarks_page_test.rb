@@ -8,7 +8,8 @@ class BenchmarksPageTest < Minitest::Test
     cells = line[/^\| (.*) \|$/, 1]&.split(" | ", -1)
     cells unless cells.nil? || cells[0] == "Work"
   end
-  MARKS = { "¹" => /AMD EPYC.* 2026-11-23 /, "³" => /AMD EPYC.* 2026-11-28 /, nil => /Intel.* 2026-11-2[012] / }.freeze
+  MARKS = { "¹" => /AMD EPYC.* 2026-11-23 /, "³" => /AMD EPYC.* 2026-11-28 /, "⁴" => /AMD EPYC.* 2026-11-29 /,
+            nil => /Intel.* 2026-11-2[012] / }.freeze
   MILLION = 1_000_000
 
   # Of both Rubies: the case of the bench, and what one of the page's is there (:speed: the column with that name).
@@ -52,6 +53,15 @@ class BenchmarksPageTest < Minitest::Test
     end, []],
     "what the framework adds" => ["overhead", [["3.1", "1 partition, 1 worker, a batch", 1_000],
                                                ["3.1", "1 partition, 1 worker, a batch", "objects"]], []],
+    "servers with" => ["karafka", *["Pelton", "Karafka tuned"].map do |who|
+      ["untouched", "read"].flat_map { |work| of("4.0", "1 KB #{work}, #{who}") }
+    end],
+    "the same servers at 5 KB" => ["karafka", *["Pelton", "Karafka tuned"].map do |who|
+      ["untouched", "read"].flat_map { |work| of("4.0", "5 KB #{work}, #{who}") }
+    end],
+    "most memory" => ["karafka", *["Pelton", "Karafka tuned"].map do |who|
+      ["1 KB", "5 KB"].product(%w[untouched read]).map { |size, work| ["4.0", "#{size} #{work}, #{who}", "MB most"] }
+    end],
     "90,000 messages" => ["framework", both("1 KB, untouched", MILLION), both("C loop, 1 KB", MILLION)],
     "the same at 5 KB" => ["framework", [*both("5 KB text, payload read (JSON)"),
                                          *both("5 KB text, payload read (JSON), roomy heap")],
@@ -84,7 +94,7 @@ class BenchmarksPageTest < Minitest::Test
       assert_figures(bench, ours, pelton)
       assert_figures(bench, peers, others.to_s[/in the same run.*?(?=; [A-Z]|; its own|\z)/].to_s)
       (ours + peers).map(&:first).uniq.each do |ruby|
-        assert_match MARKS.fetch(work[/[¹³]\z/]), result(bench, ruby).lines[2], "#{work}: the machine with Ruby #{ruby}"
+        assert_match MARKS.fetch(work[/[¹³⁴]\z/]), result(bench, ruby).lines[2], "#{work}: machine of Ruby #{ruby}"
       end
     end
   end
