@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
-require "cgi"
 require "erb"
 require "json"
 require "openssl"
@@ -61,7 +60,7 @@ class NativeRegistrySecretsTest < Minitest::Test
     base64 = ["me:#{secret}"].pack("m0")
     said = [secret, url, URI.encode_www_form_component(secret), url.downcase, ERB::Util.url_encode(url), json,
             json.gsub("/", "\\/"), JSON.generate(secret, ascii_only: true)[1..-2], secret.inspect[1..-2],
-            CGI.escapeHTML(secret), secret.gsub(/[&"ö]/) { "&##{_1.ord};" },
+            ERB::Util.html_escape(secret), secret.gsub(/[&"ö]/) { "&##{_1.ord};" },
             secret.gsub(/[&ö]/) { "&#x#{_1.ord.to_s(16)};" },
             base64, base64.tr("+/", "-_").delete("="), ERB::Util.url_encode(base64), [secret].pack("m0")]
     said.each do |form|

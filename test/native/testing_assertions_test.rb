@@ -63,6 +63,8 @@ class TestingAssertionsTest < Minitest::Test
   end
 
   def test_a_failure_names_the_line_of_the_test
+    plain = assert_raises(Minitest::Assertion) { flunk }.location
+    skip "Minitest #{Minitest::VERSION} finds no lines on Ruby #{RUBY_VERSION}" unless plain.start_with?(__FILE__)
     produce("orders", { "total" => 1 }, key: "7")
     error = assert_raises(Minitest::Assertion) { refute_produced("paid") }
     assert_equal "#{__FILE__}:#{__LINE__ - 1}", error.location
