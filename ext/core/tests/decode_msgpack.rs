@@ -124,3 +124,17 @@ fn wrong_ranges_and_wrong_bytes_do_no_harm() {
     tree.clear();
     assert!(matches!(tree.node(document, root).kind(), Kind::Null));
 }
+
+/// Ruby compares such a key with all others like it.
+#[test]
+fn a_document_has_a_thousand_keys_that_are_nan_and_no_more() {
+    let document = |keys: u16| {
+        let pairs = [0xca, 0x7f, 0xc0, 0, 0, 1].repeat(usize::from(keys));
+        [&[0xde][..], &keys.to_be_bytes(), &pairs].concat()
+    };
+    let read = |keys| {
+        let bytes = document(keys);
+        Tree::new().parse_msgpack(&bytes, 0, bytes.len()).is_ok()
+    };
+    assert_eq!([true, true, false], [1, 1000, 1001].map(read));
+}

@@ -101,3 +101,38 @@ impl Producer {
 fn unsent(code: i32) -> Report {
     Report { partition: -1, offset: -1001, error: code, micros: 0 }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::poller::Poller;
+    use crate::producer::Producer;
+    use crate::wait::{self, Outcome, Parker};
+    use std::sync::PoisonError;
+    use std::sync::atomic::Ordering;
+    use std::time::Duration;
+
+    /// Otherwise a message that `produce` took would be lost without being counted.
+    #[test]
+    fn a_close_waits_for_a_call_that_is_sending_a_message() {
+        let poller = Poller::new("test.poll").expect("a pipe");
+        let options = [("bootstrap.servers", "127.0.0.1:1"), ("log_level", "0")];
+        let producer = Producer::new("test", options, &poller).expect("a producer");
+        let sending = producer.live.read().unwrap_or_else(PoisonError::into_inner);
+        producer.close(Duration::ZERO).expect("ours");
+        // Time for an end that does not wait, which would leave the poller next.
+        let soon = wait::deadline(Some(Duration::from_millis(100)));
+        producer.progress.wait(&Parker::new(), soon, || poller.clients() == 0);
+        producer.sent.fetch_add(1, Ordering::SeqCst);
+        drop(sending);
+        while producer.closing().lost() == 0 && !producer.closing().done() {
+            std::thread::yield_now();
+        }
+        producer.reported.fetch_add(1, Ordering::SeqCst);
+        producer.progress.wake_all();
+        assert_eq!(
+            Outcome::Ready,
+            producer.closing().wait(&Parker::new(), wait::deadline(Some(Duration::from_secs(60))))
+        );
+        assert_eq!(1, producer.closing().lost());
+    }
+}
