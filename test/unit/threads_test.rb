@@ -117,6 +117,14 @@ class ThreadsTest < Minitest::Test
     assert_empty(Pelton::Threads.list.select { |thread| thread.name == "pelton.test" })
   end
 
+  def test_threads_of_earlier_signals_are_not_kept
+    200.times { in_trap { Pelton::Threads.after_trap("pelton.test.kept") { nil } } }
+    Thread.list.each { |thread| thread.join if thread.name == "pelton.test.kept" }
+    GC.start
+    kept = ObjectSpace.each_object(Thread).count { |thread| thread.name == "pelton.test.kept" }
+    assert_operator kept, :<, 100
+  end
+
   # It does not wait for the lock that the interrupted thread holds.
   def test_blocks_of_a_trap_run_after_it_in_order
     lock = Mutex.new

@@ -11,7 +11,7 @@ module Pelton
     #   trace = ->(message) { message.merge(headers: { "trace" => Trace.id, **message[:headers].to_h }) }
     #   producer.middleware.append(trace)
     # One that also has `on_delivery(message, report)` gets the outcome of each message in the queue, as it was sent:
-    # a DeliveryReport, when Kafka has the message or when it failed, whether or not code waits for the delivery. The
+    # a DeliveryReport, when Kafka has the message or when it failed. No code has to wait for the delivery. The
     # thread that publishes events calls it, so keep it short. Its errors are published as error.occurred. Messages
     # that were scheduled, or written to the outbox, have no report: another process may send them.
     #   class FailureCounter

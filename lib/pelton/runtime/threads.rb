@@ -85,6 +85,7 @@ module Pelton
       # No other handler runs now: Ruby runs them one by one, on the main thread.
       @after_trap = start_in_trap(name) do
         join([*before])
+        before = nil # or each thread would keep all before it
         yield
       end
     end
