@@ -126,3 +126,18 @@ fn a_mark_before_a_confirmed_one_is_committed() {
         assert_eq!(Some(4), committed(&servers, "g"));
     }
 }
+
+/// A transaction commits instead, or the owner gives its partition back with the message undone.
+#[test]
+fn a_removed_mark_is_not_committed_and_removing_what_is_not_marked_is_no_error() {
+    let (_cluster, servers) = filled();
+    let member = reader(&servers, "g", SELDOM);
+    assert_eq!(Ok(()), member.unmark("t", 0), "nothing is marked");
+    assert_eq!(Ok(true), member.mark("t", 0, 10, -1, None));
+    assert_eq!(Ok(()), member.unmark("t", 0));
+    assert!(member.unconfirmed().expect("ours").is_empty());
+    member.commit().expect("nothing to commit");
+    assert_eq!([Ok(()), Ok(())], [member.unmark("t", 7), member.unmark("u", 0)], "not assigned");
+    close_subscription(&member);
+    assert_eq!(None, committed(&servers, "g"));
+}

@@ -125,3 +125,53 @@ impl Producer {
         let _ = std::thread::Builder::new().name("pelton.close".into()).spawn(work);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::poller::Poller;
+
+    /// A producer that no event thread serves, and that was not used for its whole idle time.
+    fn unused() -> Arc<Producer> {
+        let poller = Poller::new("test.poll").expect("a pipe");
+        let options = [("bootstrap.servers", "127.0.0.1:1"), ("log_level", "0")];
+        let producer = Producer::new("test", options, &poller).expect("a producer");
+        poller.unregister(producer.id);
+        producer.disconnect_idle(Some(Duration::from_millis(1)));
+        producer.check_idle();
+        let over = Instant::now() + Duration::from_millis(1);
+        while Instant::now() < over {
+            std::thread::yield_now();
+        }
+        producer
+    }
+
+    /// Waits for the end of the thread that disconnects.
+    fn wait_for_disconnect(producer: &Arc<Producer>, owners: usize) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while Arc::strong_count(producer) > owners {
+            assert!(Instant::now() < deadline, "not in time");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn an_idle_producer_is_disconnected_unless_it_is_used_meanwhile() {
+        for uses in [0, 1] {
+            let producer = unused();
+            let owners = Arc::strong_count(&producer);
+            let using = producer.live();
+            producer.check_idle();
+            assert_eq!(owners + 1, Arc::strong_count(&producer), "a thread waits for the use to end");
+            producer.sent.fetch_add(uses, Ordering::SeqCst);
+            producer.settled.fetch_add(uses, Ordering::SeqCst);
+            drop(using);
+            wait_for_disconnect(&producer, owners);
+            assert_eq!(uses == 1, producer.is_connected());
+            assert_eq!(Ok(uses == 1), producer.disconnect(), "nothing is left to end");
+            assert_eq!(Ok(()), producer.reconnect());
+            assert!(producer.is_connected());
+            let _ = producer.close(Duration::ZERO);
+        }
+    }
+}

@@ -164,15 +164,20 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    /// Positions that were reported, a bit each.
-    #[derive(Default)]
-    struct SeenPositions(AtomicU32);
+    /// An owner of messages.
+    struct SeenPositions {
+        /// Those that were reported, a bit each.
+        positions: AtomicU32,
+        last: u32,
+        /// The report of this one panics.
+        trap: u32,
+    }
 
     impl Reported for SeenPositions {
         fn report(&self, position: u32, _: Report, _: bool) -> bool {
-            self.0.fetch_or(1 << position, Ordering::SeqCst);
-            assert_ne!(2, position, "as asked for");
-            position == 3
+            self.positions.fetch_or(1 << position, Ordering::SeqCst);
+            assert_ne!(self.trap, position, "as asked for");
+            position == self.last
         }
     }
 
@@ -190,32 +195,47 @@ mod tests {
         });
     }
 
-    #[test]
-    fn a_panic_over_one_report_costs_no_other_message_its_own() {
+    /// Has four messages purged. Returns the positions that were reported, the bytes, and whether there was a panic.
+    fn purged(trap: u32, seen: impl Fn(usize)) -> (u32, usize, bool) {
         let mut conf = Conf::new();
         conf.set_events(sys::RD_KAFKA_EVENT_DR);
         let client = Client::new(ClientKind::Producer, conf).expect("a client");
         let queue = Queue::main(&client);
         let topic = Topic::new(&client, "t").expect("a topic");
-        let owner = Arc::new(SeenPositions::default());
+        let owner = Arc::new(SeenPositions { positions: AtomicU32::new(0), last: 3, trap });
         hold(&owner);
         for position in 0..4 {
-            client.produce(&topic, 0, Some(b"x"), None, &owner, position).expect("accepted");
+            client.produce(&topic, 0, Some(b"abc"), Some(b"k"), &owner, position).expect("accepted");
         }
         client.purge();
-        let (mut count, mut panicked) = (0, false);
-        while count < 4 {
-            let event = queue.poll_wait(20_000).expect("reports");
-            let first = Cell::new(count == 0);
+        let (count, mut bytes, mut panicked) = (Cell::new(0), 0, false);
+        while count.get() < 4 {
+            let (before, event) = (count.get(), queue.poll_wait(20_000).expect("reports"));
             let reports = event.deliver_reports::<SeenPositions>(None, false, |_| {
-                assert!(!first.take(), "as asked for");
+                count.set(count.get() + 1);
+                seen(count.get());
                 false
             });
-            count += reports.count;
+            assert_eq!(count.get() - before, reports.count);
+            bytes += reports.bytes;
             panicked |= reports.panics;
         }
-        assert!(panicked);
-        assert_eq!(0b1111, owner.0.load(Ordering::SeqCst));
         assert_eq!(1, Arc::strong_count(&owner));
+        (owner.positions.load(Ordering::SeqCst), bytes, panicked)
+    }
+
+    #[test]
+    fn a_panic_over_one_report_costs_no_other_message_its_own() {
+        assert_eq!((0b1111, 16, true), purged(2, |_| ()), "of the message's owner");
+        assert_eq!(
+            (0b1111, 16, true),
+            purged(u32::MAX, |report| assert_ne!(1, report, "as asked for")),
+            "of the client's"
+        );
+    }
+
+    #[test]
+    fn reports_without_a_panic_count_as_none() {
+        assert_eq!((0b1111, 16, false), purged(u32::MAX, |_| ()));
     }
 }

@@ -32,6 +32,11 @@ impl Inflated {
     }
 }
 
+/// Memory for so many bytes, if the limit allows. One byte more than the limit shows that there is more.
+fn room_of(wanted: usize, limit: usize) -> usize {
+    wanted.clamp(1024, limit.saturating_add(1).max(1024))
+}
+
 /// The decompressed bytes. `None`: the input is damaged, or becomes more than `limit` bytes. Like librdkafka's own
 /// function, it accepts input that is cut off.
 fn inflate(compressed: &[u8], limit: usize) -> Option<Inflated> {
@@ -50,8 +55,7 @@ fn inflate(compressed: &[u8], limit: usize) -> Option<Inflated> {
         }
         (*stream).next_in = compressed.as_ptr().cast_mut();
         (*stream).avail_in = compressed.len() as u32;
-        // One byte more than the limit shows that there is more.
-        let mut room = compressed.len().saturating_mul(Inflated::FIRST).clamp(1024, limit.saturating_add(1).max(1024));
+        let mut room = room_of(compressed.len().saturating_mul(Inflated::FIRST), limit);
         let whole = loop {
             if !output.grow(room) {
                 break false;
@@ -69,7 +73,7 @@ fn inflate(compressed: &[u8], limit: usize) -> Option<Inflated> {
             if (*stream).avail_out > 0 || result == zlib::Z_STREAM_END {
                 break true;
             }
-            room = room.saturating_mul(2).min(limit.saturating_add(1).max(1024));
+            room = room_of(room.saturating_mul(2), limit);
         };
         zlib::inflateEnd(stream);
         whole
@@ -159,6 +163,14 @@ mod tests {
         assert_eq!(becomes(&packed, 0), None);
         assert_eq!(becomes(&zeros(1), 1), Some(1));
         assert_eq!(becomes(&zeros(0), 0), Some(0));
+    }
+
+    /// The room grows until it shows that there is too much.
+    #[test]
+    fn memory_ends_one_byte_beyond_the_limit() {
+        assert_eq!([1024, 1024, 5000, 5001, 5001], [0, 1024, 5000, 5001, usize::MAX].map(|room| room_of(room, 5000)));
+        assert_eq!([1024, 1024], [0, usize::MAX].map(|room| room_of(room, 10)), "a KB at least");
+        assert_eq!(usize::MAX, room_of(usize::MAX, usize::MAX));
     }
 
     #[test]
