@@ -2,6 +2,7 @@
 
 mod support;
 
+use pelton_core::wait::{self, Outcome, Parker};
 use std::time::{Duration, Instant};
 use support::*;
 
@@ -40,4 +41,19 @@ fn a_wait_for_room_does_not_pay_the_linger() {
     }
     assert!(started.elapsed() < LINGER / 2, "{:?}", started.elapsed());
     close_producer(&producer);
+}
+
+/// With the linger alone, the messages would be given up.
+#[test]
+fn a_flush_and_a_close_do_not_pay_the_linger() {
+    let cluster = cluster("ends", 1);
+    for flushes in [true, false] {
+        let producer = producer(&cluster.bootstrap_servers(), &[("linger.ms", "250000")]);
+        (0..3).for_each(|_| drop(producer.produce(message("ends", 0, b"x")).expect("room")));
+        if flushes {
+            producer.start_flush(SECONDS).expect("started");
+            assert_eq!(Outcome::Ready, producer.wait_flushed(&Parker::new(), wait::deadline(Some(SECONDS))));
+        }
+        assert_eq!((0, 0), (close_producer(&producer), producer.failures().count()), "flushes: {flushes}");
+    }
 }

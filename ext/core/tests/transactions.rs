@@ -37,3 +37,19 @@ fn a_committed_transaction_is_not_aborted_any_more() {
     assert!(!transactions.has_gap());
     close_producer(&producer);
 }
+
+/// Its caller went away. Otherwise the coordinator would wait for the transaction's time, and readers with it.
+#[test]
+fn an_open_transaction_is_aborted_by_the_next_one_and_by_a_close() {
+    let cluster = cluster("t", 1);
+    let producer = producer(&cluster.bootstrap_servers(), &[("transactional.id", "left")]);
+    let transactions = producer.transactions();
+    let deadline = || wait::deadline(Some(SECONDS));
+    for _ in 0..2 {
+        producer.begin_transaction(transactions.ticket(), deadline()).expect("begun");
+        wait_for(&producer.produce(message("t", 0, b"x")).expect("room"));
+        assert!(transactions.is_open());
+    }
+    close_producer(&producer);
+    assert!(!transactions.is_open());
+}

@@ -131,23 +131,29 @@ mod tests {
     use super::*;
     use crate::poller::Poller;
 
-    /// A producer that no event thread serves, and that was not used for its whole idle time.
-    fn unused() -> Arc<Producer> {
+    /// A producer that no event thread serves.
+    fn producer(option: (&str, &str)) -> Arc<Producer> {
         let poller = Poller::new("test.poll").expect("a pipe");
-        let options = [("bootstrap.servers", "127.0.0.1:1"), ("log_level", "0")];
+        let options = [("bootstrap.servers", "127.0.0.1:1"), ("log_level", "0"), option];
         let producer = Producer::new("test", options, &poller).expect("a producer");
         poller.unregister(producer.id);
+        producer
+    }
+
+    /// Has the idle time of a producer pass, and waits for a thread that disconnects it, which begins after `use_it`.
+    fn pass_idle_time(producer: &Arc<Producer>, use_it: impl FnOnce()) {
         producer.disconnect_idle(Some(Duration::from_millis(1)));
         producer.check_idle();
         let over = Instant::now() + Duration::from_millis(1);
         while Instant::now() < over {
             std::thread::yield_now();
         }
-        producer
-    }
-
-    /// Waits for the end of the thread that disconnects.
-    fn wait_for_disconnect(producer: &Arc<Producer>, owners: usize) {
+        let owners = Arc::strong_count(producer);
+        let using = producer.live();
+        producer.check_idle();
+        assert_eq!(owners + 1, Arc::strong_count(producer), "the thread waits for the use to end");
+        use_it();
+        drop(using);
         let deadline = Instant::now() + Duration::from_secs(60);
         while Arc::strong_count(producer) > owners {
             assert!(Instant::now() < deadline, "not in time");
@@ -155,22 +161,54 @@ mod tests {
         }
     }
 
+    /// Connects and disconnects.
+    fn changes(producer: &Producer) -> Vec<EventKind> {
+        let kinds = producer.poller.events().take_all().into_iter().map(|event| event.kind);
+        kinds.filter(|kind| matches!(kind, EventKind::Disconnected { .. } | EventKind::Reconnected)).collect()
+    }
+
     #[test]
-    fn an_idle_producer_is_disconnected_unless_it_is_used_meanwhile() {
-        for uses in [0, 1] {
-            let producer = unused();
-            let owners = Arc::strong_count(&producer);
-            let using = producer.live();
-            producer.check_idle();
-            assert_eq!(owners + 1, Arc::strong_count(&producer), "a thread waits for the use to end");
-            producer.sent.fetch_add(uses, Ordering::SeqCst);
-            producer.settled.fetch_add(uses, Ordering::SeqCst);
-            drop(using);
-            wait_for_disconnect(&producer, owners);
-            assert_eq!(uses == 1, producer.is_connected());
-            assert_eq!(Ok(uses == 1), producer.disconnect(), "nothing is left to end");
-            assert_eq!(Ok(()), producer.reconnect());
-            assert!(producer.is_connected());
+    fn an_idle_producer_is_disconnected_and_opens_again_with_its_next_use() {
+        let producer = producer(("linger.ms", "0"));
+        pass_idle_time(&producer, || ());
+        assert!(!producer.is_connected());
+        assert_eq!(Ok(false), producer.disconnect(), "it is disconnected");
+        assert!(producer.client().is_ok() && producer.is_connected());
+        assert_eq!(Ok(true), producer.disconnect());
+        let changes = changes(&producer);
+        assert!(
+            matches!(
+                changes[..],
+                [
+                    EventKind::Disconnected { idle: true },
+                    EventKind::Reconnected,
+                    EventKind::Disconnected { idle: false }
+                ]
+            ),
+            "{changes:?}"
+        );
+        let _ = producer.close(Duration::ZERO);
+        assert_eq!(Err(Error::Closed), producer.reconnect());
+    }
+
+    #[test]
+    fn a_producer_that_is_used_when_its_idle_time_is_over_stays_connected() {
+        let producer = producer(("linger.ms", "0"));
+        pass_idle_time(&producer, || {
+            producer.sent.fetch_add(1, Ordering::SeqCst);
+            producer.settled.fetch_add(1, Ordering::SeqCst);
+        });
+        assert!(producer.is_connected() && changes(&producer).is_empty());
+        let _ = producer.close(Duration::ZERO);
+    }
+
+    #[test]
+    fn a_producer_with_a_pending_message_or_a_transactional_id_is_not_disconnected() {
+        for (option, pending) in [(("linger.ms", "0"), 1), (("transactional.id", "t"), 0)] {
+            let producer = producer(option);
+            producer.sent.fetch_add(pending, Ordering::SeqCst);
+            assert_eq!((Ok(false), true), (producer.disconnect(), producer.is_connected()), "{option:?}");
+            producer.sent.fetch_sub(pending, Ordering::SeqCst);
             let _ = producer.close(Duration::ZERO);
         }
     }

@@ -81,17 +81,40 @@ mod tests {
     use crate::poller::Poller;
     use std::time::Duration;
 
+    /// A producer that no event thread serves.
+    fn producer(option: (&str, &str)) -> Arc<Producer> {
+        let options = [("bootstrap.servers", "127.0.0.1:1"), option];
+        let producer = Producer::new("test", options, Poller::global().expect("a pipe")).expect("a producer");
+        producer.poller.unregister(producer.id);
+        producer
+    }
+
     /// Otherwise the event thread would come back at once, and never sleep.
     #[test]
     fn a_queue_with_nothing_left_is_not_served_again() {
-        let options = [("bootstrap.servers", "127.0.0.1:1"), ("log_level", "0")];
-        let producer = Producer::new("test", options, Poller::global().expect("a pipe")).expect("a producer");
-        producer.poller.unregister(producer.id);
+        let producer = producer(("log_level", "0"));
         let mut queues = Vec::new();
         producer.all_queues(&mut queues);
         assert_eq!(vec![MAIN_QUEUE], queues);
         producer.serve(&mut queues, Instant::now() + Duration::from_secs(60));
         assert!(queues.is_empty(), "{queues:?}");
+        let _ = producer.close(Duration::ZERO);
+    }
+    /// There is no signal for an event that was there before.
+    #[test]
+    fn events_that_the_deadline_leaves_in_the_queue_are_served_in_the_next_turn() {
+        let producer = producer(("debug", "all"));
+        let seen = || producer.poller.events().pushed();
+        let ends = Instant::now() + Duration::from_secs(60);
+        let mut queues = Vec::new();
+        while queues.is_empty() {
+            assert!(Instant::now() < ends, "no event");
+            queues.push(MAIN_QUEUE);
+            producer.serve(&mut queues, Instant::now());
+        }
+        let before = seen();
+        producer.serve(&mut queues, ends);
+        assert!(queues.is_empty() && seen() > before, "{queues:?} {before}");
         let _ = producer.close(Duration::ZERO);
     }
 }

@@ -296,4 +296,21 @@ mod tests {
         member.close(Duration::from_secs(60)).expect("ours");
         member.closing().wait(&Parker::new(), None);
     }
+    /// Nothing that librdkafka's timer leaves out is committed during a join.
+    #[test]
+    fn no_join_follows_a_subscription_that_is_refused() {
+        let settings = [("bootstrap.servers", "127.0.0.1:1"), ("log_level", "0"), ("group.id", "g")];
+        let poller = Poller::global().expect("a pipe");
+        let member = Subscription::new("test", settings, Options::default(), poller).expect("a subscription");
+        let state = || [&member.joining, &member.subscribed].map(|flag| flag.load(Ordering::SeqCst));
+        for topics in [&["^["][..], &[""], &["a\0b"], &[]] {
+            assert!(member.subscribe(topics.iter().copied()).is_err(), "{topics:?}");
+            assert_eq!([false, false], state(), "{topics:?}");
+        }
+        member.subscribe(["t"]).expect("subscribed");
+        assert_eq!([true, true], state());
+        assert!(member.subscribe([""]).is_err());
+        assert!(member.subscribed.load(Ordering::SeqCst), "as before");
+        member.close(Duration::ZERO).expect("ours");
+    }
 }

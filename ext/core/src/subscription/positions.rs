@@ -242,3 +242,48 @@ pub(super) fn told_of(topic: &str, partition: i32, code: i32) -> Error {
     let reason = format!("{topic}/{partition}: {}", error.reason);
     Error::Kafka(KafkaError { reason, ..error })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Options;
+    use super::*;
+    use crate::poller::Poller;
+
+    /// A member that reads three partitions, as far as it knows: from 0, from 7, and from the beginning.
+    fn member() -> Arc<Subscription> {
+        let settings = [("bootstrap.servers", "127.0.0.1:1"), ("log_level", "0"), ("group.id", "g")];
+        let poller = Poller::global().expect("a pipe");
+        let member = Subscription::new("test", settings, Options::default(), poller).expect("a subscription");
+        member.assign(&[("t", 0, 0), ("t", 1, 7), ("t", 2, -2)]).expect("assigned");
+        member
+    }
+
+    #[test]
+    fn a_position_is_known_before_the_first_message_where_the_assignment_names_an_offset() {
+        let member = member();
+        let known = [Ok(Some(0)), Ok(Some(7)), Ok(None)];
+        assert_eq!(known, [0, 1, 2].map(|partition| member.position("t", partition)));
+        for (topic, partition) in [("t", 3), ("u", 0)] {
+            let error = member.position(topic, partition);
+            assert!(matches!(&error, Err(Error::Kafka(error)) if error.code == codes::STATE), "{error:?}");
+        }
+        member.close(Duration::ZERO).expect("ours");
+    }
+
+    #[test]
+    fn only_partitions_that_are_assigned_are_marked() {
+        let member = member();
+        let mark = |topic: &str, partition| member.mark(topic, partition, 9, -1, None);
+        assert_eq!([Ok(true), Ok(true)], [mark("t", 0), mark("t", 1)]);
+        assert_eq!([Ok(false), Ok(false)], [mark("t", 3), mark("u", 0)]);
+        let marked = || {
+            let rows = member.unconfirmed().expect("ours");
+            rows.into_iter().map(|row| (row.partition, row.offset)).collect::<Vec<_>>()
+        };
+        assert_eq!(vec![(0, 9), (1, 9)], marked());
+        assert_eq!(Ok(()), member.unmark("t", 0));
+        assert_eq!([Ok(()), Ok(())], [member.unmark("t", 3), member.unmark("u", 0)], "there is no mark to remove");
+        assert_eq!(vec![(1, 9)], marked());
+        member.close(Duration::ZERO).expect("ours");
+    }
+}

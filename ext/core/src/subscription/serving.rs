@@ -197,22 +197,77 @@ impl Source for Subscription {
 mod tests {
     use super::super::Options;
     use super::*;
+    use crate::embedded::EmbeddedCluster;
+    use crate::partition::Limits;
     use crate::poller::Poller;
+    use crate::producer::{Outgoing, Producer};
     use std::time::Duration;
+
+    /// A member that no event thread serves.
+    fn member(servers: &str, options: Options, setting: (&str, &str)) -> Arc<Subscription> {
+        let settings = [("bootstrap.servers", servers), ("group.id", "g"), setting];
+        let poller = Poller::global().expect("a pipe");
+        let member = Subscription::new("test", settings, options, poller).expect("a subscription");
+        member.poller.unregister(member.id);
+        member
+    }
 
     /// Otherwise the event thread would come back at once, and never sleep.
     #[test]
     fn queues_with_nothing_left_are_not_served_again() {
-        let settings = [("bootstrap.servers", "127.0.0.1:1"), ("log_level", "0"), ("group.id", "g")];
-        let poller = Poller::global().expect("a pipe");
-        let member = Subscription::new("test", settings, Options::default(), poller).expect("a subscription");
-        member.poller.unregister(member.id);
+        let member = member("127.0.0.1:1", Options::default(), ("log_level", "0"));
         member.assign(&[("t", 0, 0)]).expect("assigned");
         let mut queues = Vec::new();
         member.all_queues(&mut queues);
         assert_eq!(3, queues.len(), "main, group, partition");
         member.serve(&mut queues, Instant::now() + Duration::from_secs(60));
         assert!(queues.is_empty(), "{queues:?}");
+        member.close(Duration::ZERO).expect("ours");
+    }
+    /// There is no signal for what was there before.
+    #[test]
+    fn events_that_the_deadline_leaves_in_a_queue_are_served_in_the_next_turn() {
+        let member = member("127.0.0.1:1", Options::default(), ("debug", "all"));
+        let ends = Instant::now() + Duration::from_secs(60);
+        let mut queues = Vec::new();
+        while queues.is_empty() {
+            assert!(Instant::now() < ends, "no event");
+            queues.push(MAIN_QUEUE);
+            member.serve(&mut queues, Instant::now());
+        }
+        member.serve(&mut queues, ends);
+        assert!(queues.is_empty(), "{queues:?}");
+        member.close(Duration::ZERO).expect("ours");
+    }
+
+    #[test]
+    fn batches_that_the_deadline_leaves_in_a_partition_come_in_the_next_turn() {
+        let cluster = EmbeddedCluster::start(1).expect("a cluster");
+        cluster.create_topic("t", 1).expect("a topic");
+        let servers = cluster.bootstrap_servers();
+        let poller = Poller::global().expect("a pipe");
+        let producer = Producer::new("test", [("bootstrap.servers", &*servers)], poller).expect("a producer");
+        for _ in 0..3 {
+            let message = Outgoing { topic: "t", payload: Some(b"x"), ..Outgoing::default() };
+            producer.produce(message).expect("accepted");
+        }
+        producer.close(Duration::from_secs(60)).expect("ours");
+        let options = Options { limits: Limits { messages: 1, ..Limits::default() }, ..Options::default() };
+        let member = member(&servers, options, ("log_level", "0"));
+        member.assign(&[("t", 0, -2)]).expect("assigned");
+        let mut all = Vec::new();
+        member.all_queues(&mut all);
+        let (partition, mut batches) = (all[2], 0);
+        let ends = Instant::now() + Duration::from_secs(60);
+        while batches < 3 {
+            assert!(Instant::now() < ends, "not in time");
+            let mut queues = vec![partition];
+            member.serve(&mut queues, Instant::now());
+            if let Some(SubscriptionEvent::Batch(batch)) = member.pop() {
+                batches += batch.len();
+                assert_eq!((vec![partition], true), (queues, member.mailbox.is_empty()), "one in each turn");
+            }
+        }
         member.close(Duration::ZERO).expect("ours");
     }
 }
