@@ -92,6 +92,27 @@ class EmbeddedMetricsTest < Minitest::Test
     assert_equal "2", fallbacks.call, "after close"
   end
 
+  # Its producer began with an empty transaction, which counted.
+  def test_an_idle_exactly_once_partition_counts_no_transaction
+    name = topic
+    ready = Thread::Queue.new
+    reader = Class.new(Pelton::Consumer) do
+      define_method(:assigned) { ready << partition }
+      define_method(:consume) { transaction { mark_as_consumed(messages.last) } }
+    end
+    app = app(group: "g") { topic(name, to: reader) { transactional "shop" } }
+    metrics = Pelton::Metrics.new(app, statistics: false)
+    app.start
+    take(1, ready)
+    counted = -> { metrics.to_text.scan(/^pelton_transaction\w*(?:_total|_count)\{.*\} \d+$/) }
+    assert_equal [1, []], [happened("producer.opened").size, counted.call]
+    assert_equal [[], [], []], %w[started committed aborted].map { |what| happened("transaction.#{what}") }
+    produce(app, name, %w[x])
+    eventually(20, "a commit") { happened("transaction.committed").any? }
+    assert_equal [1, 2], [happened("transaction.started").size, counted.call.size], "transactions, series"
+    assert app.stop
+  end
+
   def test_only_delivered_messages_have_a_time
     app = app(delivery_timeout: 20)
     metrics = Pelton::Metrics.new(app, statistics: false)

@@ -124,6 +124,24 @@ Scenario.run do
   wanted.push("g", "h")
   seen.(wanted, "after fencing")
 
+  # init_transactions does that, too, and is no transaction: readers go on before the first one of the new producer.
+  id = unique("id")
+  old = transactional.call(id)
+  newer = transactional.call(id)
+  error = raises(Pelton::KafkaError) do
+    old.producer.transaction do |tx|
+      tx.produce_sync(topic: name, payload: "never", partition: 0)
+      writer.producer.produce_sync(topic: name, payload: "h2", partition: 0)
+      newer.producer.init_transactions
+      eventually(20, "the end of the old transaction") { see.call.include?("h2") }
+    end
+  end
+  check(error.fenced?, "a transaction that init_transactions ended: #{error.message}")
+  equal([0, 0], %w[started committed].map { |what| events(newer, "transaction.#{what}").size }, "its transactions")
+  newer.producer.produce_sync(topic: name, payload: "h3", partition: 0)
+  wanted.push("h2", "h3")
+  seen.(wanted, "after init_transactions")
+
   id = unique("id")
   stubborn = transactional.call(id, { reload_fenced: true, reload_backoff: 0.1 })
   stubborn.producer.produce_sync(topic: name, payload: "i", partition: 0)

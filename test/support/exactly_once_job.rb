@@ -25,7 +25,7 @@ trap(:TERM) do
 end
 
 # First abort the open transaction of the killed process, so that its offsets are not pending.
-producer.transaction { nil }
+producer.init_transactions
 subscription.subscribe([JOB[:input]])
 until stop
   kind, what = subscription.poll

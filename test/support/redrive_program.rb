@@ -18,7 +18,6 @@ module KillInTransaction
     Process.kill(:KILL, Process.pid) if @left.zero?
   end
 
-  # The first transaction of a run is empty.
   def produce_many_async(...) = super.tap { |delivery| delivery.wait && KillInTransaction.passed }
 end
 

@@ -9,6 +9,8 @@ module TransactionalKit
 
   def setup
     super
+    # The ids of the producers whose transactions were initialized.
+    @initialized = []
     @owner.producer = @producer = transactional("app")
     @owner.opener = ->(id) { transactional(id) }
   end
@@ -19,7 +21,10 @@ module TransactionalKit
   end
 
   def transactional(id)
-    Pelton::Testing::BufferedProducer.new(bus: @bus, kafka: { "transactional.id" => id })
+    initialized = @initialized
+    Pelton::Testing::BufferedProducer.new(bus: @bus, kafka: { "transactional.id" => id }).tap do |producer|
+      producer.define_singleton_method(:init_transactions) { super().tap { initialized << id } }
+    end
   end
 
   def consume(*offsets, **settings, &block)

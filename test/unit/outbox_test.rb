@@ -234,7 +234,7 @@ class OutboxTest < Minitest::Test
   def test_a_session_that_cannot_begin_closes_its_producer
     closed = []
     producer = Object.new
-    producer.define_singleton_method(:transaction) { raise KeyError, "no Kafka" }
+    producer.define_singleton_method(:init_transactions) { raise KeyError, "no Kafka" }
     producer.define_singleton_method(:close) { |timeout:| closed << timeout }
     require "pelton/outbox/session"
     Pelton::Producer.define_singleton_method(:new) { |*, **| producer }

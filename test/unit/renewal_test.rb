@@ -65,6 +65,25 @@ class RenewalTest < Minitest::Test
     assert_equal 3, @native.producers.size
   end
 
+  def test_init_transactions_after_a_fatal_error_opens_another_client
+    @config.reload_attempts = 2
+    @native.prepare = failing(:begin, error(48, fatal: true), error(48, fatal: true))
+    producer.init_transactions
+    assert_equal 3, @native.producers.size
+    @native.prepare = failing(:begin, error(48, fatal: true))
+    fake.fatal_error = error(48, fatal: true)
+    producer.init_transactions
+    assert_equal 5, @native.producers.size, "failures count from 0 again"
+    fatal = @events.select { |event| event.name == "producer.fatal" }
+    assert_equal([false] * 4, fatal.map { |event| event[:final] })
+  end
+
+  def test_init_transactions_of_a_fenced_producer_raises
+    @native.prepare = failing(:begin, error(-144, fatal: true))
+    2.times { assert_predicate assert_raises(Pelton::KafkaError) { producer.init_transactions }, :fenced? }
+    assert_equal [%w[producer.fatal], 1], [names, @native.producers.size]
+  end
+
   def test_replacing_ends_some_time
     @config.reload_attempts = 3
     @native.prepare = ->(made) { made.on_step = ->(*) { raise error(48, fatal: true) } }

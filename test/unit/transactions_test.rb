@@ -63,6 +63,32 @@ class TransactionsTest < Minitest::Test
     assert_equal %i[begin commit begin abort], fake.steps
   end
 
+  # Each idle partition of a `transactional` topic counted one.
+  def test_init_transactions_counts_as_no_transaction
+    @bus.subscribe("transaction.started") { |event| @events << event }
+    producer.init_transactions
+    assert_equal [%i[begin abort], []], [fake.steps, names]
+    producer.transaction do
+      producer.init_transactions
+      producer.produce_async(**row)
+    end
+    assert_equal [%i[begin abort begin commit], ["x"]], [fake.steps, fake.committed]
+    assert_equal %w[transaction.started transaction.committed], names
+  end
+
+  def test_init_transactions_waits_for_another_threads_transaction
+    entered = Thread::Queue.new
+    gate = Thread::Queue.new
+    thread = Pelton::Threads.start("test") { producer.transaction { entered.push(1) && gate.pop } }
+    entered.pop
+    waiting = Pelton::Threads.start("test") { producer.init_transactions }
+    eventually { waiting.stop? }
+    assert_equal [:begin], fake.steps
+    gate << 1
+    [thread, waiting].each(&:join)
+    assert_equal %i[begin commit begin abort], fake.steps
+  end
+
   def test_a_message_outside_is_its_own_transaction
     assert_equal 0, producer.produce_async(**row("1")).offset
     producer.produce_sync(**row("2"))

@@ -52,7 +52,7 @@ module Pelton
       # would not return committed offsets until it times out.
       #: () -> void
       def open
-        producer.transaction { nil } if @own_producer
+        producer.init_transactions if @own_producer
         opened = true
       ensure
         close unless opened

@@ -10,7 +10,7 @@ module Pelton
     # none; only jobs of rank 0 may have it. At most one job per executor is in the queue. While the queue is quiet,
     # ordinary jobs wait and the others run.
     #
-    # A job that waits for Kafka (a dead letter, a first transaction) does so `aside`: it does not count as running, and
+    # A job that waits for Kafka (a dead letter, a producer's start) does so `aside`: it does not count as running, and
     # another worker runs jobs. So such jobs never block the others. AsideJobs limits their number.
     class JobsQueue
       NEVER = { Object => :never }.freeze

@@ -81,7 +81,7 @@ module Pelton
 
       def open
         @producer = Producer.new(@config, **@options)
-        own { @producer.transaction { nil } }
+        own { @producer.init_transactions }
         @log = @read.call
       end
 

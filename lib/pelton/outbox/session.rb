@@ -28,7 +28,7 @@ module Pelton
         config.reload_fenced = false
         @producer = Producer.new(config, bus: app.notifications,
                                          kafka: { **SAFE, "transactional.id" => Locks::RelayRow.only.transactional_id })
-        @producer.transaction { nil }
+        @producer.init_transactions
       rescue StandardError
         @producer&.close(timeout: 0)
         raise

@@ -28,6 +28,17 @@ module Pelton
       #: () { (Transaction) -> untyped } -> untyped
       def transaction(&block) = transactions.run(&block)
 
+      # Fences older producers with this transactional.id, and waits until Kafka has aborted what they left open. The
+      # first transaction does the same. Call this method first if you read committed offsets before that: Kafka does
+      # not return the offset of a partition while an open transaction marks it. It is no transaction, so it publishes
+      # no event of one.
+      #   producer.init_transactions
+      #   subscription.subscribe(["orders"])
+      # Waits and raises errors as `transaction` does. Does nothing after the first call or transaction, unless Pelton
+      # has opened another client since.
+      #: () -> void
+      def init_transactions = transactions.init
+
       # Does the producer have a transactional.id?
       #   Pelton.producer.transactional? # => false
       #: () -> bool

@@ -76,6 +76,20 @@ module Pelton
         end
       end
 
+      # See Producer#init_transactions. The native begin of a client's first transaction waits for it. Ending a
+      # transaction without messages and offsets sends nothing.
+      #: () -> void
+      def init
+        return if @lock.mine?
+
+        @lock.synchronize do
+          start
+          @replacement.succeeded
+        ensure
+          abort
+        end
+      end
+
       # Does another thread run a transaction? The end of the process kills that thread.
       #: () -> bool
       def open_elsewhere? = @lock.other_thread?
@@ -122,7 +136,6 @@ module Pelton
       # Runs the block, and commits or aborts.
       def once(outcome, &block)
         outcome.started = Clock.now
-        @transaction = Transaction.new(@producer)
         start
         @bus.publish("transaction.started", client: @name)
         @transaction.begun(Transaction.limit(@replacement.options))
@@ -175,7 +188,10 @@ module Pelton
 
       # --- its steps ---
 
-      def start = step("begin of the transaction") { |deadline| begin_on(@replacement.client(deadline), deadline) }
+      def start
+        @transaction = Transaction.new(@producer)
+        step("begin of the transaction") { |deadline| begin_on(@replacement.client(deadline), deadline) }
+      end
 
       # Nothing is lost yet, so a fatal error only costs time.
       def begin_on(client, deadline)

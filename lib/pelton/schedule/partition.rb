@@ -110,7 +110,7 @@ module Pelton
       # Ends the transaction of an earlier owner, and fences it.
       def open
         @producer = Producer.new(@config, **@options)
-        @producer.transaction { nil }
+        @producer.init_transactions
       end
 
       # Writes the recurring messages of this partition as the app declares them, and ends those that it does not.

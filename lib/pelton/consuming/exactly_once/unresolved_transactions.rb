@@ -41,12 +41,12 @@ module Pelton
           @transactions.keys.select { |transaction| transaction.left? && !transaction.job_marks.nil? == in_job }
         end
 
-        # Was it committed? The next transaction with its id ends it, and then Kafka knows. Raises if Kafka cannot be
-        # asked, so that no new transaction begins until then.
+        # Was it committed? Ends it as the next transaction with its id would, and then Kafka knows. Raises if Kafka
+        # cannot be asked, so that no new transaction begins until then.
         #: (OpenTransaction, Producer) -> bool
         def committed?(transaction, producer)
           producer = transaction.producer unless transaction.producer.closed?
-          producer.transaction { nil }
+          producer.init_transactions
           offset = @subscription.committed([@partition]).first
           !offset.nil? && offset > transaction.message.offset
         end
