@@ -73,10 +73,10 @@ class NativeLimitsTest < Minitest::Test
 
   # So many, in chains of 40.
   def read_references(count)
-    references = Pelton::Registry::References.new do |_, version|
+    chains = references do |_, version|
       { "schema" => '"int"', "references" => version % 40 == 39 ? [] : [place(version + 1)] }
     end
-    references.texts((0...count).step(40).map { |first| place(first) })
+    chains.texts((0...count).step(40).map { |first| place(first) })
   end
 
   def place(version) = { "name" => "a", "subject" => "s", "version" => version }
@@ -180,7 +180,7 @@ class NativeLimitsTest < Minitest::Test
     references = Array.new(201) { |i| { name: "n#{i}", subject: "s#{i}", version: 1 } }
     id = double.add("top", '"int"', references: references)
     error = assert_raises(Pelton::RegistryError) { Pelton::Registry.new(double.url, retries: 0).schema(id) }
-    assert_includes error.message, "references: are 201 in one list, at most 200 are read"
+    assert_includes error.message, "references of schema #{id}: are 201 in one list, at most 200 are read"
     assert_equal 1, double.requests.size
   ensure
     double.close
@@ -203,7 +203,11 @@ class NativeLimitsTest < Minitest::Test
   private
 
   def msgpack(hex) = Pelton::Native.decode({ format: :msgpack }, [hex].pack("H*"))
-  def references(&ask) = Pelton::Registry::References.new(&ask)
+
+  def references(&ask)
+    Pelton::Registry::References.new(->(reason) { Pelton::RegistryError.new("references", reason) }, &ask)
+  end
+
   def last(type) = type.is_a?(Hash) ? type["name"] : type
 
   # Whether another thread ran while the block did: one that waits for its turn ahead of it.

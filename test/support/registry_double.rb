@@ -8,7 +8,8 @@ require "uri"
 # A schema registry on a port of this machine, as far as clients see one: subjects with versions, ids, references; a
 # fault for the next requests: a status, :hang (no answer), :close (none, and the end), :garbage, :no_http, :no_gzip;
 # :echo, :echo_schema and :echo_status repeat the request in an error, a schema, the status line;
-# [:says, "text"] is an error with that message; :continues and :headers are lines without end.
+# [:says, "text"] is an error with that message; { status: 302, headers: { "Location" => "/x" }, body: "…" } is that
+# answer; :continues and :headers are lines without end.
 #   registry = RegistryDouble.new
 #   id = registry.add("orders-value", '"string"')
 #   registry.fail(503, times: 2)
@@ -108,6 +109,7 @@ class RegistryDouble
     when :echo then http(400, JSON.generate(error_code: { "a" => line }, message: echo(line, headers, body)))
     when :echo_schema then http(200, JSON.generate(schema: JSON.generate(type: echo(line, headers, body))))
     when :echo_status then "#{echo(line, headers, body)}\r\n\r\n"
+    when Hash then http(fault[:status], fault.fetch(:body, ""), fault.fetch(:headers, {}))
     when Array then http(400, JSON.generate(error_code: 1, message: fault.last)) # [:says, "any text"]
     when :garbage then http(200, "<html>")
     when :no_http then "\x15\x03\x01 none\r\n"
@@ -119,8 +121,9 @@ class RegistryDouble
 
   def echo(line, headers, body) = "#{line}\r\n#{headers.map { |pair| pair.join(": ") }.join("\r\n")}\r\n#{body}\e[31m"
 
-  def http(status, text)
-    "HTTP/1.1 #{status} X\r\nContent-Length: #{text.bytesize}\r\nConnection: close\r\n\r\n#{text}"
+  def http(status, text, headers = {})
+    lines = { **headers, "Content-Length" => text.bytesize, "Connection" => "close" }.map { |pair| pair.join(": ") }
+    "HTTP/1.1 #{status} X\r\n#{lines.join("\r\n")}\r\n\r\n".b << text.b
   end
 
   def route(line, headers, body)

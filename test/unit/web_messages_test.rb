@@ -1,7 +1,10 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
+require "pelton/avro"
+require "pelton/registry"
 require "support/fakes"
+require "support/registry_double"
 require "support/web_kit"
 require "pelton/web/reading"
 require "pelton/web/search"
@@ -89,6 +92,37 @@ class WebMessagesTest < Minitest::Test
     assert_match(/3 messages, oldest first\. 3 offsets were looked at\. /, page.text)
     refute_includes page.text, "Next messages"
     assert_match(/0 messages, oldest first\..*No message matches/m, get("/messages", topic: @topic, offset: 99).text)
+  end
+
+  # A registry may repeat the request, and send to other places.
+  def test_page_of_a_message_whose_schema_is_refused_says_why_and_shows_no_login
+    double = RegistryDouble.new
+    hush = "hush-1/2"
+    { :echo => "HTTP 400", { status: 302, headers: { "Location" => "http://x/?#{hush}" } } => "HTTP 302",
+      { status: 403, body: JSON.generate(error_code: 3, message: "<b>#{hush}</b>") } => "HTTP 403, 3",
+      { status: 404, body: "<html>" } => "HTTP 404", { status: 500, body: hush * 10_000 } => "HTTP 500" }
+      .each do |fault, status|
+      double.heal
+      double.fail(fault, times: 9)
+      body = page_of_avro(Pelton::Registry.new(double.url.sub("//", "//me:hush-1%2F2@"), retries: 0))
+      assert_includes body, "schema registry, schema 7: "
+      assert_includes body, "(#{status}), from #{double.url}"
+      refute_match(/hush|#{["me:#{hush}"].pack("m0")}|<b>/, body)
+    end
+  ensure
+    double&.close
+  end
+
+  def page_of_avro(registry)
+    topic = @topic = "orders-#{registry.object_id}"
+    @app.reset!
+    @app.config.group_id = "g"
+    consumer = Class.new(Pelton::Consumer) { define_method(:consume) { nil } }
+    @app.routes { topic(topic, to: consumer) { decode :avro, registry: registry } }
+    send_all({ payload: "\0\0\0\0\a\x02".b })
+    decoder = Pelton::Avro::Decoder.new(registry: registry)
+    @scan.messages.last.define_singleton_method(:payload) { decoder.decode(raw_payload) }
+    get("/message", topic: topic, partition: 0, offset: 0).body
   end
 
   def test_messages_of_a_key_and_of_a_condition_are_read_from_further_back

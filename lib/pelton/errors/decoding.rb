@@ -27,7 +27,7 @@ module Pelton
       @position = position
       @length = length
       @excerpt = excerpt
-      @reason = reason && Printable.line(reason, 200).freeze
+      @reason = reason && Printable.line(reason, longest_reason).freeze
       source = topic ? "#{topic}/#{partition} offset #{offset}" : "document"
       super("#{source}: #{attribute} cannot be decoded#{": #{@reason}" if reason}#{where}")
     end
@@ -61,6 +61,9 @@ module Pelton
     def again = self.class.new(topic, partition, offset, @reason, attribute, **position_details)
 
     private
+
+    # Characters. A decoder may put any text there.
+    def longest_reason = 200
 
     def position_details = { position: @position, length: @length, excerpt: @excerpt }
 

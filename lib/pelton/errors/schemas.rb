@@ -14,6 +14,11 @@ module Pelton
     #   error.missing? # => false
     #: () -> bool
     def missing? = cause.is_a?(RegistryError) && cause.missing?
+
+    private
+
+    # The message of a RegistryError, which limits what the registry said, and ends with its status and URL.
+    def longest_reason = 1000
   end
 
   # A value does not fit the schema that it should be encoded with.
@@ -34,18 +39,21 @@ module Pelton
   # What to do: Check its URL, its credentials and `status`; without a status, retry later.
   #   RegistryError.new("schema 7", "not found", status: 404, code: 40_403)
   class RegistryError < Error
-    # what: the request; status: of HTTP, nil without an answer; code: the registry's own, or nil.
-    attr_reader :what, :status, :code
+    # what: the request; status: of HTTP, nil without an answer; code: the registry's own, or nil; url: who answered,
+    # without a login, or nil.
+    attr_reader :what, :status, :code, :url
 
-    #: (?String, ?String?, ?status: Integer?, ?code: Integer?) -> void
-    def initialize(what = "schema", reason = nil, status: nil, code: nil)
+    #: (?String, ?String?, ?status: Integer?, ?code: Integer?, ?url: String?) -> void
+    def initialize(what = "schema", reason = nil, status: nil, code: nil, url: nil)
       @what = what
       @status = status
       @code = code
+      @url = url
       reason = Printable.line(reason, 500) if reason
       numbers = [("HTTP #{status}" if status), code].compact.join(", ")
       numbers = " (#{numbers})" unless numbers.empty?
-      super("schema registry, #{Printable.line(what)}: #{reason || "no answer"}#{numbers}")
+      from = ", from #{Printable.line(url)}" if url
+      super("schema registry, #{Printable.line(what)}: #{reason || "no answer"}#{numbers}#{from}")
     end
 
     # true: the registry answered that it does not exist. (It may exist later.)

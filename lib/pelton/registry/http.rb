@@ -16,12 +16,14 @@ module Pelton
       TYPE = "application/vnd.schemaregistry.v1+json"
       # Larger answers are refused.
       MOST_BYTES = 16 << 20
+      # An error's text is not shown if its answer is larger: looking for logins in megabytes takes seconds.
+      MOST_REASON = 64 << 10
       # Statuses after which another server, or a later attempt, may succeed.
       PASSING = [408, 429, 500, 502, 503, 504].freeze
       TLS = { ca_file: String, crl_file: String, cert_file: String, key_file: String, key_password: String,
               verify: [true, false].freeze }.freeze
       CRL = /-----BEGIN X509 CRL-----.*?-----END X509 CRL-----/m
-      private_constant :CRL, :TYPE, :MOST_BYTES, :PASSING, :TLS
+      private_constant :CRL, :TYPE, :MOST_BYTES, :MOST_REASON, :PASSING, :TLS
 
       #: (Array[String], ?user: String?, ?password: String?, ?token: String?, ?tls: Hash[Symbol, untyped],
       #:  ?timeout: Numeric, ?open_timeout: Numeric, ?retries: Integer, ?backoff: Range[Numeric]) -> void
@@ -89,26 +91,27 @@ module Pelton
         body[:references] = schema.named unless schema.named.empty?
         what = "subject #{subject}"
         answer = ask(what, path, JSON.generate(body))
-        answer["id"].is_a?(Integer) ? answer["id"] : raise(failure(what, "its answer has no id"))
+        answer["id"].is_a?(Integer) ? answer["id"] : raise(failure(what, "its answer has no id", url: inspect))
       end
 
       # answer: {"schema" => "…", "references" => […]}
       def read(answer, what, id: answer["id"])
         type = answer["schemaType"] || "AVRO"
-        raise failure(what, "is #{type}, not AVRO") unless type == "AVRO"
-        raise failure(what, "its answer has no schema") unless answer["schema"].is_a?(String)
+        raise failure(what, "is #{type}, not AVRO", url: inspect) unless type == "AVRO"
+        raise failure(what, "its answer has no schema", url: inspect) unless answer["schema"].is_a?(String)
 
         named = Array(answer["references"])
-        Schema.new(answer["schema"], references: texts(named), named: named, id: id,
+        Schema.new(answer["schema"], references: texts(what, named), named: named, id: id,
                                      subject: answer["subject"], version: answer["version"])
       rescue ConfigError => e
-        raise failure(what, e.message), cause: nil # the cause shows the registry's answer
+        raise failure(what, e.message, url: inspect), cause: nil # the cause shows the registry's answer
       end
 
       # The texts of the schemas that a schema refers to, each after those that it refers to itself.
-      def texts(named)
-        References.new do |subject, version|
-          get("reference #{subject} version #{version}", "/subjects/#{escape(subject)}/versions/#{version}")
+      def texts(what, named)
+        refused = ->(reason) { failure("references of #{what}", reason, url: inspect) }
+        References.new(refused) do |subject, version|
+          get("reference #{subject} version #{version} of #{what}", "/subjects/#{escape(subject)}/versions/#{version}")
         end.texts(named)
       end
 
@@ -142,13 +145,13 @@ module Pelton
         http.max_retries = 0
         @timeouts.each { |name, seconds| http.public_send(:"#{name}=", seconds) }
         secure(http) if address.scheme == "https"
-        status, text = http.start do |open|
+        status, text, location = http.start do |open|
           # Limits the time of the whole answer. net/http's timeouts are for each read.
           Timeout.timeout(@timeouts[:read_timeout], Timeout::Error, "the answer takes too long") do
             exchange(open, request(address, path, body))
           end
         end
-        understood(what, status, text)
+        understood(what, address, status, text, location)
       rescue SystemCallError, SocketError, IOError, Timeout::Error, OpenSSL::OpenSSLError, Zlib::Error,
              Net::ProtocolError, Net::HTTPBadResponse, Net::HTTPHeaderSyntaxError => e
         raise failure(what, "#{address} does not answer: #{e.message} (#{e.class})"), cause: nil
@@ -165,7 +168,7 @@ module Pelton
         request
       end
 
-      # Returns [status, body]. Stops reading after MOST_BYTES.
+      # Returns [status, body, where it redirects to]. Stops reading after MOST_BYTES.
       def exchange(http, request)
         text = "".b
         response = http.request(request) do |answer|
@@ -174,18 +177,39 @@ module Pelton
             raise IOError, "the answer has more than #{MOST_BYTES} bytes" if text.bytesize > MOST_BYTES
           end
         end
-        [response.code.to_i, text.force_encoding(Encoding::UTF_8)]
+        [response.code.to_i, text.force_encoding(Encoding::UTF_8), response["location"]]
       end
 
-      def understood(what, status, text)
+      def understood(what, address, status, text, location)
+        numbers = { status: status, url: address.to_s }
+        reason = unread(status, text, location)
+        raise failure(what, reason, **numbers) if reason
+
         answer = JSON.parse(text)
         return answer if status == 200 && answer.is_a?(Hash)
 
         reason, code = answer.values_at("message", "error_code") if answer.is_a?(Hash)
         code = nil unless code.is_a?(Integer)
-        raise failure(what, reason&.to_s || "refused", status: status, code: code)
+        reason ||= status == 200 ? "its answer is not a JSON object" : "refused"
+        raise failure(what, reason.to_s, code: code, **numbers)
       rescue JSON::ParserError
-        raise failure(what, status == 200 ? "its answer is not valid JSON" : "refused", status: status), cause: nil
+        raise failure(what, status == 200 ? "its answer is not valid JSON" : "refused", **numbers), cause: nil
+      end
+
+      # Why an answer is an error, whatever its body says; nil: the body says what it is.
+      def unread(status, text, location)
+        return if status == 200
+        return redirected(location) if location && (300..399).cover?(status)
+
+        "refused with #{text.bytesize} bytes" if text.bytesize > MOST_REASON
+      end
+
+      # Another host must not get the login. So no redirect is followed.
+      def redirected(location)
+        place = location.include?("://") ? address(location) : location[/\A[^?#]*/]
+        "redirects to #{place}, which is not followed: use the URL of the registry itself"
+      rescue ConfigError
+        "redirects, which is not followed: use the URL of the registry itself"
       end
 
       def secure(http)

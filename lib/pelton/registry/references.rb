@@ -17,12 +17,16 @@ module Pelton
       SECONDS = 60
       private_constant :DEPTH, :MOST, :BYTES, :SECONDS
 
-      # ask: gets a subject and a version, and returns the registry's answer.
-      #: () { (String, Integer) -> Hash[String, untyped] } -> void
-      def initialize(&ask)
+      # refused: gets a reason, and returns the error. ask: gets a subject and a version, and returns the registry's
+      # answer.
+      #: (^(String) -> RegistryError) { (String, Integer) -> Hash[String, untyped] } -> void
+      def initialize(refused, &ask)
+        @refused = refused
         @ask = ask
         # {["shop.Price-value", 1] => "{…}"}, each after those that it refers to.
         @found = {}
+        # Those whose own references are being read, the outermost first: [["shop.Order-value", 2], …]
+        @open = []
         # Number of requests so far.
         @asked = 0
         @bytes = 0
@@ -47,8 +51,12 @@ module Pelton
           refuse("expected a list of objects with a subject and a version") unless version in [String, Integer]
           next if @found.key?(version)
 
+          refuse("lead from #{version.join(" version ")} back to itself") if @open.include?(version)
+
           answer = ask(version)
+          @open.push(version)
           read(Array(answer["references"]), depth + 1)
+          @open.pop
           @found[version] = answer["schema"].to_s
         end
       end
@@ -63,7 +71,7 @@ module Pelton
         answer
       end
 
-      def refuse(reason) = raise(RegistryError.new("references", reason))
+      def refuse(reason) = raise(@refused.call(reason))
     end
   end
 end
