@@ -89,7 +89,8 @@ fn nothing_is_fetched_above_the_limit_until_batches_come_back() {
         }
     }
     let mut seen = out.iter().map(Batch::len).sum::<usize>();
-    assert!(seen < COUNT / 2, "{seen} messages are out");
+    // One fetch is in the queue, another one on its way out of it.
+    assert!(seen <= 40, "{seen} messages are out");
     drop(out);
     while seen < COUNT {
         seen += next_batch(&reader).len();

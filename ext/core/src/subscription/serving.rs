@@ -27,11 +27,12 @@ impl Subscription {
                     check(client.assign(Some(&list)))
                 };
                 self.joining.store(false, Ordering::SeqCst);
-                let topic_partition = |made: &Arc<Partition>| (Arc::clone(&made.topic), made.number);
-                self.mailbox.push(SubscriptionEvent::Assigned(made.iter().map(topic_partition).collect()));
+                // Before the owner knows of them: a seek in a closed partition fails. This thread also reads them, later.
                 if !self.closing.started() {
                     made.iter().for_each(|partition| partition.open());
                 }
+                let topic_partition = |made: &Arc<Partition>| (Arc::clone(&made.topic), made.number);
+                self.mailbox.push(SubscriptionEvent::Assigned(made.iter().map(topic_partition).collect()));
                 self.report(result, None);
             }
             codes::REVOKE_PARTITIONS => {

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 
 /// A message's place in librdkafka's queue, in bytes.
 const ENTRY: usize = 400;
-/// Microseconds that one count is valid.
-const VALID: i64 = 1_000;
+/// Microseconds that a count is valid, for each partition in it. To count one takes about a twentieth of that. While a
+/// count is valid, a broker can bring more than the limit.
+const VALID: i64 = 1;
 /// Microseconds without a movement after which a partition is stuck.
 const STUCK: i64 = 1_000_000;
 /// The whole budget is so many times the limit of fetched messages (`MemoryBudget` in Ruby).
@@ -125,7 +126,7 @@ impl Account {
 
     /// Whether librdkafka's partition may be fetched now.
     pub fn is_open(&mut self, toppar: usize, limit: usize, now: i64, queued: impl Fn(usize) -> usize) -> bool {
-        if now - self.counted >= VALID {
+        if now - self.counted >= VALID * self.partitions.len() as i64 {
             self.count(now, &queued);
         }
         self.held.leaves_room(limit, false)

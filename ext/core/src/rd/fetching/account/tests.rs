@@ -36,7 +36,7 @@ impl World {
 
     /// The partitions that may be fetched a moment later.
     fn open(&mut self) -> Vec<usize> {
-        self.pass(VALID);
+        self.pass(VALID * self.queued.len() as i64);
         let (queued, now) = (self.queued.clone(), self.now);
         (0..queued.len()).filter(|number| self.account.is_open(*number, LIMIT, now, |queue| queued[queue])).collect()
     }
@@ -44,6 +44,23 @@ impl World {
     fn waiting(&self) -> usize {
         self.account.waiting(|queue| self.queued[queue])
     }
+}
+
+/// A broker brings a small fetch in a tenth of a millisecond.
+#[test]
+fn a_few_partitions_are_counted_each_time_and_many_once_a_while() {
+    let mut world = World::of(1);
+    assert_eq!(vec![0], world.open());
+    world.read(0, 1_000, 0);
+    assert_eq!(Vec::<usize>::new(), world.open(), "a microsecond later");
+
+    let mut world = World::of(1_000);
+    assert_eq!(1_000, world.open().len());
+    world.read(0, 1_000, 0);
+    world.now -= 1;
+    assert_eq!(1_000, world.open().len(), "999 microseconds later");
+    world.now -= 999;
+    assert_eq!(0, world.open().len(), "a millisecond after the count");
 }
 
 #[test]
