@@ -26,7 +26,7 @@ Scenario.run do
       { topic: name, partition: number % 2, key: keys.serialize(number, topic: name),
         payload: serializer.serialize(value, topic: name) }
     end
-    writer.producer.produce_many_sync(rows, timeout: 40)
+    writer.producer.produce_many_sync(rows)
   end
   send.(old, 0...COUNT)
 
@@ -70,7 +70,7 @@ Scenario.run do
     value = { number: number, kind: (number % 10).zero? ? "paid" : "new", at: Time.at(number) }
     { topic: name, partition: number % 2, payload: [0, third].pack("CN") << send_more.serialize(value) }
   end
-  writer.producer.produce_many_sync(rows, timeout: 40)
+  writer.producer.produce_many_sync(rows)
   failures = -> { events(app, "error.occurred").map { |event| event[:error] } }
   eventually(40, "the registry is missed") { failures.().any?(Pelton::SchemaUnavailable) }
   double.heal

@@ -56,7 +56,7 @@ Scenario.run do
   equal(:begun, refreshed.pop, "the app's thread")
   send = lambda do |range|
     rows = range.map { |number| { topic: name, partition: number % 4, payload: number.to_s } }
-    first.producer.produce_many_sync(rows, timeout: 20)
+    first.producer.produce_many_sync(rows)
   end
 
   # Each dies once, is told of, comes again and goes on.

@@ -22,7 +22,7 @@ Scenario.run do
     { payload: "x".encode("UTF-16LE"), key: "k".encode("UTF-16LE") }
   ]
   rows.each_with_index do |row, index|
-    equal(index, producer.produce_sync(topic: name, **row, timeout: 20).offset, "offset of row #{index}")
+    equal(index, producer.produce_sync(topic: name, **row).offset, "offset of row #{index}")
   end
   big = { "fetch.message.max.bytes" => "4000000", "receive.message.max.bytes" => "100000000" }
   found = read(name, 1, rows.size, big).map(&:last)
@@ -80,7 +80,7 @@ Scenario.run do
   equal(:MSG_SIZE_TOO_LARGE, error.name, "name of the error")
   delivery = producer.produce_many_async([{ topic: name, payload: "a" }, { topic: name, payload: "p" * 3_100_000 },
                                           { topic: name, payload: "b" }])
-  raises(Pelton::DeliveryError, /MSG_SIZE_TOO_LARGE/) { delivery.wait(timeout: 20) }
+  raises(Pelton::DeliveryError, /MSG_SIZE_TOO_LARGE/) { delivery.wait }
   equal([nil, :MSG_SIZE_TOO_LARGE, nil], delivery.reports.map { |report| report[3]&.name }, "each report of many")
   small = topic(settings: { "max.message.bytes" => "1000" })
   # by Kafka
@@ -129,7 +129,7 @@ Scenario.run do
   # Room is used as soon as there is some.
   tight = app(kafka: { "queue.buffering.max.messages" => 10, "linger.ms" => 0 }, queue_timeout: 20)
   all = Array.new(500) { |number| tight.producer.produce_async(topic: name, payload: number.to_s) }
-  all.each { |queued| queued.wait(timeout: 20) }
+  all.each(&:wait)
   offsets = all.map(&:offset)
   equal(offsets.sort, offsets, "order through a queue of ten")
 end

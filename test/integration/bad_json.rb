@@ -33,7 +33,7 @@ Scenario.run do
   # Each among good neighbours: good, bad, good, bad … good.
   payloads = [GOOD, *documents.flat_map { |document| [document, GOOD] }]
   writer = app(kafka: { "message.max.bytes" => 40_000_000, "queue.buffering.max.kbytes" => 200_000 })
-  writer.producer.produce_many_sync(payloads.map { |payload| { topic: name, payload: payload } }, timeout: 40)
+  writer.producer.produce_many_sync(payloads.map { |payload| { topic: name, payload: payload } })
 
   Warning[:deprecated] = false # newer versions of json warn about duplicate keys
   parsed = payloads.map do |payload|

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
 # once: it installs a gem for Debian's Ruby
-# time limit: 600
 
 require "support/gems/build"
 require "tmpdir"

@@ -28,7 +28,7 @@ Scenario.run do
       member = join.call
       6.times do |round|
         rows = Array.new(40) { |number| { topic: name, partition: number % PARTITIONS, payload: "x" } }
-        member.producer.produce_many_sync(rows, timeout: 30)
+        member.producer.produce_many_sync(rows)
         rows.each { |row| sent[row[:partition].to_s] += 1 }
         report = nil
         eventually(30, -> { "#{protocol}, round #{round}: #{report}" }) do

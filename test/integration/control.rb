@@ -70,7 +70,7 @@ Scenario.run do
       stamp = more[:step] ? { timestamp: more[:base] + (number * more[:step]) } : {}
       { topic: topics[word], payload: number.to_s, **stamp }
     end
-    producer.produce_many_sync(rows, timeout: 20)
+    producer.produce_many_sync(rows)
   end
   %i[filter throttle pause rewind].each { |word| send.(word, 10) }
   send.(:expire, 4, base: base, step: 3_000) # 10,000 s to 9,991 s old

@@ -13,7 +13,7 @@ Scenario.run do
   self.bootstrap = broker.bootstrap
   port = broker.port
   name = topic(partitions: 4)
-  send_one = ->(producer, text) { producer.produce_sync(topic: name, payload: text, partition: 0, timeout: 20) }
+  send_one = ->(producer, text) { producer.produce_sync(topic: name, payload: text, partition: 0) }
   mine = app
   producer = mine.producer
   equal([:initial, 0], [producer.state, Sockets.to(port)], "at first")
@@ -58,7 +58,7 @@ Scenario.run do
         handles = (each[index]...(each[index] += 20)).map do |number|
           producer.produce_async(topic: name, payload: number.to_s, partition: index + 1)
         end
-        handles.each { |handle| handle.wait(timeout: 30) }
+        handles.each(&:wait)
         work(rand * 0.05) # else it would never be idle
       end
     end

@@ -41,7 +41,7 @@ Scenario.run do
   reader = consumer { messages.each { |message| seen << message.raw_payload } }
   quiet = { "statistics.interval.ms" => 0 } # what is recorded of them takes memory
   sender = app(kafka: quiet).producer
-  send = ->(payload) { sender.produce_sync(topic: name, payload: payload, timeout: 20) }
+  send = ->(payload) { sender.produce_sync(topic: name, payload: payload) }
 
   # --- the same app, started and stopped 50 times, beside another one ---
 

@@ -38,8 +38,7 @@ Scenario.run do
   server.publish("orders.paid", order: 7)
   equal(["orders.paid"], all.dup, "an event of the app")
 
-  server.producer.produce_many_sync(%w[seek pause last].map { |text| { topic: name, payload: text, partition: 0 } },
-                                    timeout: 30)
+  server.producer.produce_many_sync(%w[seek pause last].map { |text| { topic: name, payload: text, partition: 0 } })
   await.(server, "broker.changed") { |event| event[:to] == "UP" }
   server.start
   equal(2, await.(server, "rebalance.finished").first[:partitions], "partitions at first")

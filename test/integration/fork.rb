@@ -67,7 +67,7 @@ Scenario.run do
       GC.start # frees what it may of the parent's handles
       mine = Pelton::App.new
       mine.configure { |config| config.kafka = { "bootstrap.servers" => bootstrap } }
-      mine.producer.produce_sync(topic: name, payload: "own-#{Process.pid}", timeout: 15)
+      mine.producer.produce_sync(topic: name, payload: "own-#{Process.pid}")
       equal(0, mine.close, "undelivered by a child's own app")
     end
   end
@@ -82,13 +82,13 @@ Scenario.run do
   # --- a fork while other threads produce, consume and wait -------------------------------------------------------
   busy = true
   threads = Array.new(4) do |number|
-    Thread.new { parent.producer.produce_sync(topic: name, payload: "busy-#{number}", timeout: 60) while busy }
+    Thread.new { parent.producer.produce_sync(topic: name, payload: "busy-#{number}") while busy }
   end
   forks = Array.new(10) do
     forked(40) do
       raises(Pelton::ForkError) { parent.producer.produce_sync(topic: name, payload: "child") }
       mine = Pelton::Producer.new(parent.config)
-      mine.produce_sync(topic: name, payload: "own", timeout: 15)
+      mine.produce_sync(topic: name, payload: "own")
       equal(0, mine.close, "undelivered")
     end
   end

@@ -33,7 +33,7 @@ Scenario.run do
   rows = [plain, keyed].product([0, 1], (0...COUNT).to_a).map do |name, partition, at|
     { topic: name, partition: partition, key: "k#{at % 5}", payload: "x" }
   end
-  first.producer.produce_many_sync(rows, timeout: 40)
+  first.producer.produce_many_sync(rows)
 
   got = Hash.new { |all, place| all[place] = [] }
   collect = -> { seen.size.times { seen.pop.then { |name, partition, at| got[[name, partition]] << at } } }

@@ -30,7 +30,7 @@ def logs_in
   reader = consumer { messages.each { |message| seen << message.raw_payload } }
   both = app(group: unique("group"), kafka: secure) { topic(name, to: reader) }
   both.start
-  both.producer.produce_sync(topic: name, payload: "with a ticket", timeout: 30)
+  both.producer.produce_sync(topic: name, payload: "with a ticket")
   equal(["with a ticket"], take(seen, 1), "messages")
   equal([], events(both, "error.occurred").map { |event| event[:error] }, "errors")
   equal(true, both.stop, "stop")

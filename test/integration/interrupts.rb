@@ -17,7 +17,7 @@ Scenario.run do
     define_method(:consume) { messages.each { |message| seen << message } }
   end
   app = app(group: group, max_messages: 7) { topic(name, to: reader) }
-  app.producer.produce_many_sync(Array.new(200) { |at| { topic: name, payload: at.to_s } }, timeout: 20)
+  app.producer.produce_many_sync(Array.new(200) { |at| { topic: name, payload: at.to_s } })
   app.start
   consumer = take(born, 1).first
   random = Random.new(1)

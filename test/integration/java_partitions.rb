@@ -31,13 +31,13 @@ Scenario.run do
     theirs = java(name, keys)
     check(theirs.uniq.size == partitions, "Java used #{theirs.uniq.size} of #{partitions} partitions")
     ours = keys.map { |key| producer.produce_async(topic: name, payload: "x", key: key) }
-    Pelton::Delivery.wait_all(ours, timeout: 30)
+    Pelton::Delivery.wait_all(ours)
     equal(theirs, ours.map(&:partition), "partitions of #{keys.size} keys among #{partitions}")
 
     keyed = keys.reject(&:empty?).map do |key|
       producer.produce_async(topic: name, payload: "x", key: "other", partition_key: key)
     end
-    Pelton::Delivery.wait_all(keyed, timeout: 30)
+    Pelton::Delivery.wait_all(keyed)
     equal(theirs.drop(1), keyed.map(&:partition), "partitions of partition keys")
     equal(partitions, producer.partition_count(name), "partition_count")
   end
@@ -46,6 +46,6 @@ Scenario.run do
   name = topic(partitions: 7)
   crc = app(kafka: { "partitioner" => "consistent_random" }).producer
   sent = keys.drop(1).map { |key| crc.produce_async(topic: name, payload: "x", key: key) }
-  Pelton::Delivery.wait_all(sent, timeout: 30)
+  Pelton::Delivery.wait_all(sent)
   equal(keys.drop(1).map { |key| Zlib.crc32(key) % 7 }, sent.map(&:partition), "CRC32")
 end

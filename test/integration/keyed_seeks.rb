@@ -72,7 +72,7 @@ Scenario.run do
      { topic: filtered, key: { 10 => "good", 20 => "bad" }.fetch(at, "other"), payload: "x" },
      { topic: unmarked, key: key, payload: "x" }]
   end
-  all.producer.produce_many_sync(rows, timeout: 60)
+  all.producer.produce_many_sync(rows)
   all.start
 
   eventually(90, -> { "all to be done, #{done.transform_values(&:size)}, #{calls}" }) do

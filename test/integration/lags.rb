@@ -23,7 +23,7 @@ Scenario.run do
   all = app(group: group, kafka: { "statistics.interval.ms" => 200 }) { topic(name, to: reader) { tick_every 0.2 } }
   send = lambda do |counts|
     rows = counts.flat_map { |number, count| [{ topic: name, partition: number, payload: "x" }] * count }
-    all.producer.produce_many_sync(rows, timeout: 20)
+    all.producer.produce_many_sync(rows)
   end
   lags = -> { all.stats[:lags].fetch(group, {})[name] }
   await = ->(expected, what) { eventually(30, -> { "#{what}: #{lags.call}" }) { lags.call == expected } }

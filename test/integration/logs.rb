@@ -36,7 +36,7 @@ Scenario.run do
     end
   RUBY
   file.flush
-  app.producer.produce_many_sync(%w[good poison good].map { |text| { topic: name, payload: text } }, timeout: 30)
+  app.producer.produce_many_sync(%w[good poison good].map { |text| { topic: name, payload: text } })
   server = pelton("server", "-r", file.path, "--log-format", "json", "--log-batches", "--no-tune")
   rows = -> { server.output.lines.grep(/\A\{.*\}\n\z/).map { |line| JSON.parse(line, symbolize_names: true) } }
   named = ->(event) { rows.call.select { |row| row[:event] == event } }

@@ -30,7 +30,7 @@ Scenario.run do
         key = "k#{index}"
         { topic: name, partition: index % partitions, key: key, payload: ((sent[key] += 1) - 1).to_s }
       end
-      writer.produce_many_sync(rows, timeout: 30)
+      writer.produce_many_sync(rows)
       work(0.005)
     end
   end

@@ -15,10 +15,10 @@ Scenario.run do
   stuck = topic(partitions: STUCK)
   well = topic(partitions: WELL)
   text = Random.bytes(5000)
-  writer = app(kafka: { "linger.ms" => 50 })
+  writer = app(kafka: { "linger.ms" => 50 }, queue_timeout: 120)
   STUCK.times { |number| 500.times { writer.producer.produce_async(topic: stuck, payload: text, partition: number) } }
   WELL.times { |number| EACH.times { writer.producer.produce_async(topic: well, payload: text, partition: number) } }
-  equal([true, 0], [writer.producer.flush(timeout: 60), writer.stats[:failed].to_i], "all was sent")
+  equal(true, writer.producer.flush, "all was sent")
 
   go = Thread::Queue.new
   held = Thread::Queue.new

@@ -31,7 +31,7 @@ def fetches_tokens
   reader = consumer { messages.each { |message| seen << message.raw_payload } }
   both = app(group: unique("group"), kafka: secure) { topic(name, to: reader) }
   both.start
-  both.producer.produce_sync(topic: name, payload: "with a fetched token", timeout: 20)
+  both.producer.produce_sync(topic: name, payload: "with a fetched token")
   equal(["with a fetched token"], take(seen, 1), "messages")
   eventually(60, "a new token for each client") { endpoint.answers.size >= 4 }
   equal([200], endpoint.answers.uniq, "answers")

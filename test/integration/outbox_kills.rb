@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
 # once: this is about PostgreSQL and Kafka, whatever the Ruby
-# time limit: 900
 
 require "support/outbox_kills"
 require "support/postgres"

@@ -24,7 +24,7 @@ Scenario.run do
         { topic: name, partition: partition, payload: { number: value, pad: "x" * 300 }.to_json }
       end
     end
-    writer.producer.produce_many_sync(rows, timeout: 40)
+    writer.producer.produce_many_sync(rows)
   end
 
   seen = Thread::Queue.new

@@ -23,7 +23,7 @@ Scenario.run do
   sent = Hash.new(0)
   send = lambda do |count|
     rows = Array.new(count) { |place| { topic: name, partition: place, payload: "x" } }
-    writer.producer.produce_many_sync(rows, timeout: 20)
+    writer.producer.produce_many_sync(rows)
     rows.each { |row| sent[row[:partition]] += 1 }
   end
   5.times { send.(2) }

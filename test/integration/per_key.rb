@@ -27,7 +27,7 @@ Scenario.run do
       rows = Array.new(KEYS) do |key|
         { topic: name, key: "k#{key}", partition: key % PARTITIONS, payload: JSON.generate({ n: sent }) }
       end
-      producer.produce_many_sync(rows, timeout: 60)
+      producer.produce_many_sync(rows)
       sent += 1
       work(0.05)
     end

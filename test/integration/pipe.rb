@@ -23,10 +23,10 @@ Scenario.run do
 
   pipe = consumer do
     odd, even = messages.to_a.partition { |message| message.offset.odd? }
-    odd.each { |message| producer.pipe_sync(message, to: to, headers: { "way" => "one by one" }, timeout: 20) }
+    odd.each { |message| producer.pipe_sync(message, to: to, headers: { "way" => "one by one" }) }
     deliveries = even.first(3).map { |message| producer.pipe_async(message, to: to, headers: { "way" => "async" }) }
-    producer.pipe_many_sync(even.drop(3), to: to, headers: { "way" => "many" }, timeout: 20)
-    Pelton::Delivery.wait_all(deliveries, timeout: 20)
+    producer.pipe_many_sync(even.drop(3), to: to, headers: { "way" => "many" })
+    Pelton::Delivery.wait_all(deliveries)
   end
   atomic = consumer do
     transaction do |tx|

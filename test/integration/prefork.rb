@@ -26,8 +26,8 @@ Scenario.run do
   master.producer.produce_sync(topic: own, payload: "boot")
   # Inherited by the workers, as an app's own at_exit is.
   at_exit do
-    master.stop(timeout: 20)
-    lost = master.close(timeout: 20)
+    master.stop(timeout: 20 * Guard::PATIENCE)
+    lost = master.close(timeout: 20 * Guard::PATIENCE)
     exit!(70) unless lost.zero?
   end
 
@@ -40,7 +40,7 @@ Scenario.run do
         sent << "master-#{sent.size}"
         master.producer.produce_async(topic: own, payload: sent.last)
       end
-      deliveries.each { |delivery| delivery.wait(timeout: 30) }
+      deliveries.each(&:wait)
       work(0.01)
     end
   end
@@ -49,7 +49,7 @@ Scenario.run do
     master.start(topics: [name])
     10.times do |count|
       payload = "#{number}-#{count}"
-      master.producer.produce_sync(topic: name, payload: payload, timeout: 30)
+      master.producer.produce_sync(topic: name, payload: payload)
       note.("acknowledged-#{name}", payload)
     end
     told.read # its end: all was read

@@ -47,7 +47,7 @@ Scenario.run do
   app.start
   port = app.server.liveness.port
   send = lambda do |payloads|
-    app.producer.produce_many_sync(payloads.map { |text| { topic: name, payload: text } }, timeout: 30)
+    app.producer.produce_many_sync(payloads.map { |text| { topic: name, payload: text } })
   end
 
   server = scrape(port)

@@ -32,7 +32,7 @@ Scenario.run do
   name = topic
   group = unique("group")
   send = lambda do |range|
-    app.producer.produce_many_sync(range.map { |number| { topic: name, payload: number.to_s } }, timeout: 20)
+    app.producer.produce_many_sync(range.map { |number| { topic: name, payload: number.to_s } })
   end
   send.(0...20)
 

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# time limit: 1800
+
 require "support/scenario"
 require "support/rails_app"
 

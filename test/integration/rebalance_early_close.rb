@@ -23,7 +23,7 @@ Scenario.run do
       short = app(group: group, kafka: kafka) { topic(name, to: nothing) }
       short.start
       work(pause)
-      equal(true, short.stop(timeout: 30), "the stop of a member #{pause} s old")
+      equal(true, short.stop(timeout: 30 * Guard::PATIENCE), "the stop of a member #{pause} s old")
       equal([], events(short, "error.occurred").map { |event| event[:error] }, "errors")
     end
     owned = -> { events(stay, "partition.assigned").size - events(stay, "partition.revoked").size }

@@ -44,7 +44,7 @@ Scenario.run do
   producing = Thread.new do
     until over
       rows = places.call.map { |name, partition| { topic: name, partition: partition, payload: "x" } }
-      writer.produce_many_sync(rows, timeout: 30)
+      writer.produce_many_sync(rows)
       rows.each { |row| sent[row.values_at(:topic, :partition)] += 1 }
       work(0.005)
     end

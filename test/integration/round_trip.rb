@@ -20,7 +20,7 @@ Scenario.run do
       { topic: name, partition: number % 4, key: key.(number), payload: JSON.generate(document.(number)) }
     end)
   end
-  deliveries.each { |delivery| delivery.wait(timeout: 30) }
+  deliveries.each(&:wait)
   reports = deliveries.flat_map(&:reports)
   equal(count, reports.count { |_, _, offset, error| offset && error.nil? }, "delivered")
   reports.each_with_index do |row, number|

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
 # once: this is about Kafka, whatever the Ruby
-# time limit: 900
 
 require "support/scenario"
 

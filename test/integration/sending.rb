@@ -19,10 +19,10 @@ Scenario.run do
   producer = app.producer
 
   # --- tombstones ---
-  kept = producer.produce_sync(topic: name, payload: "v", key: "7", timeout: 20)
-  gone = producer.tombstone_sync(topic: name, key: "7", headers: { "why" => "gdpr" }, timeout: 20)
+  kept = producer.produce_sync(topic: name, payload: "v", key: "7")
+  gone = producer.tombstone_sync(topic: name, key: "7", headers: { "why" => "gdpr" })
   equal(kept.partition, gone.partition, "partition of a key and of its tombstone")
-  many = producer.tombstone_many_sync([{ topic: name, key: "8" }, { topic: name, key: "9", partition: 1 }], timeout: 20)
+  many = producer.tombstone_many_sync([{ topic: name, key: "8" }, { topic: name, key: "9", partition: 1 }])
   equal(1, many.reports[1][1], "partition that was given")
   messages = read(name, 3, 4).map(&:last)
   found = messages.map { |message| [message.key, message.raw_payload] }.sort_by do |key, payload|
@@ -34,8 +34,8 @@ Scenario.run do
   # --- an empty key, payload and header are not missing ones ---
   empty = topic
   headers = { "" => "", "nil" => nil, "many" => %w[a b] }
-  producer.produce_sync(topic: empty, payload: "", key: "", headers: headers, timeout: 20)
-  producer.produce_sync(topic: empty, payload: "x", timeout: 20)
+  producer.produce_sync(topic: empty, payload: "", key: "", headers: headers)
+  producer.produce_sync(topic: empty, payload: "x")
   first, second = read(empty, 1, 2).map(&:last)
   equal(["", "", headers], [first.raw_payload, first.key, first.headers], "empty")
   equal([nil, {}], [second.key, second.headers], "missing")
@@ -43,7 +43,7 @@ Scenario.run do
   # --- partition keys, of a topic that is not there, too ---
   wide = topic(partitions: 8)
   same = Array.new(10) { |number| producer.produce_async(topic: wide, payload: number.to_s, partition_key: "tenant-1") }
-  Pelton::Delivery.wait_all(same, timeout: 20)
+  Pelton::Delivery.wait_all(same)
   equal(1, same.map(&:partition).uniq.size, "partitions of one partition key")
   missing = unique("missing")
   took = seconds do
@@ -66,7 +66,7 @@ Scenario.run do
   producer.middleware.append(->(message) { message.merge(headers: { "trace" => message[:payload].to_s.upcase }) })
   payloads = %w[a b c]
   producer.buffer_many(payloads.map { |payload| { topic: plain, payload: payload, label: payload.to_sym } })
-  delivery = producer.flush_buffer_sync(timeout: 20)
+  delivery = producer.flush_buffer_sync
   equal([:a, :b, :c], delivery.labels, "labels")
   equal([0, 1, 2], delivery.reports.map { |report| report[2] }, "offsets")
   found = read(plain, 1, 3).map { |_, message| [message.raw_payload, message.headers["trace"]] }
@@ -78,20 +78,20 @@ Scenario.run do
   failed = eventually(20, "an event of the failed message") { events(app, "message.delivery_failed").first }
   equal([:MSG_SIZE_TOO_LARGE, :large], [failed[:error].name, failed[:label]], "the event")
   error = raises(Pelton::DeliveryError, /MSG_SIZE_TOO_LARGE/) do
-    producer.produce_sync(topic: small, payload: "x" * 5_000, label: :larger, timeout: 20)
+    producer.produce_sync(topic: small, payload: "x" * 5_000, label: :larger)
   end
   equal(:larger, error.label, "label of the error")
 
   # --- middleware gets the outcome of each message, whoever waits ---
   outcomes = producer.middleware.append(Outcomes.new)
-  producer.produce_sync(topic: plain, payload: "sync", timeout: 20)
+  producer.produce_sync(topic: plain, payload: "sync")
   producer.produce_async(topic: plain, payload: "async")
   producer.produce_many_async([{ topic: plain, payload: "many", label: 7 }, { topic: small, payload: "x" * 5_000 }])
   producer.with(acks: 1).produce_async(topic: plain, payload: "variant")
   producer.buffer(topic: plain, payload: "buffered").flush_buffer_async
-  producer.flush(timeout: 20)
+  producer.flush
   raises(Pelton::DeliveryError, /MSG_SIZE_TOO_LARGE/) do
-    producer.produce_sync(topic: small, payload: "y" * 5_000, timeout: 20)
+    producer.produce_sync(topic: small, payload: "y" * 5_000)
   end
   eventually(20, "seven outcomes") { outcomes.found.size == 7 }
   delivered, rest = outcomes.found.partition { |_, report| report.delivered? }
@@ -107,6 +107,6 @@ Scenario.run do
   # --- close sends what is buffered ---
   last = app(kafka: {}).producer
   last.buffer(topic: plain, payload: "last")
-  equal(0, last.close(timeout: 20), "undelivered")
+  equal(0, last.close(timeout: 20 * Guard::PATIENCE), "undelivered")
   equal("last", read(plain, 1, 9).last.last.raw_payload, "what close flushed")
 end

@@ -30,7 +30,7 @@ Scenario.run do
   sender = app.producer
   send = lambda do |count|
     rows = Array.new(count) { |number| { topic: name, partition: number % 2, payload: number.to_s } }
-    sender.produce_many_sync(rows, timeout: 20)
+    sender.produce_many_sync(rows)
   end
   send.(20)
 

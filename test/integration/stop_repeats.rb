@@ -56,7 +56,7 @@ Scenario.run do
       rows = names.flat_map do |name|
         Array.new(6) { { topic: name, partition: number % PARTITIONS, key: key_of.(number += 1), payload: "x" } }
       end
-      writer.producer.produce_many_sync(rows, timeout: 30)
+      writer.producer.produce_many_sync(rows)
       rows.each { |row| sent[row[:topic]] += 1 }
       work(0.05)
     end

@@ -51,7 +51,7 @@ Scenario.run do
   File.write(file = File.join(folder, "reader.rb"), READER)
   name = topic(partitions: 2)
   rows = Array.new(20) { |number| { topic: name, partition: number % 2, payload: number.to_s } }
-  app.producer.produce_many_sync(rows, timeout: 20)
+  app.producer.produce_many_sync(rows)
   group = unique("group")
   server = pelton("server", "-r", file, env: { "PELTON_GROUP" => group, "PELTON_IN" => name, "PELTON_GATE" => gate })
   eventually(40, -> { "all of it\n#{server.output}" }) { server.output.scan(/^read \d 9$/).size == 2 }

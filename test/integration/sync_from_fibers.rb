@@ -14,7 +14,7 @@ end
 Scenario.run do
   name = topic(partitions: 4)
   producer = app(kafka: { "linger.ms" => 20 }).producer
-  producer.produce_sync(topic: name, payload: "first", timeout: 20)
+  producer.produce_sync(topic: name, payload: "first")
   ticks = waiting = most = 0
   places = []
   late = held = nil
@@ -42,7 +42,7 @@ Scenario.run do
     tasks = Array.new(500) do |number|
       task.async do
         most = [most, waiting += 1].max
-        delivery = producer.produce_sync(topic: name, payload: number.to_s, timeout: 20)
+        delivery = producer.produce_sync(topic: name, payload: number.to_s)
         places << [delivery.partition, delivery.offset]
       ensure
         waiting -= 1

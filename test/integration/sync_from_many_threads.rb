@@ -11,7 +11,7 @@ Scenario.run do
   places = Array.new(50) do |number|
     Thread.new do
       Array.new(40) do |index|
-        delivery = producer.produce_sync(topic: name, key: number.to_s, payload: "#{number}/#{index}", timeout: 30)
+        delivery = producer.produce_sync(topic: name, key: number.to_s, payload: "#{number}/#{index}")
         [[delivery.partition, delivery.offset], "#{number}/#{index}"]
       end
     end

@@ -35,7 +35,7 @@ Scenario.run do
   send = lambda do |*names|
     number += 1
     rows = names.product([0, 1]).map { |name, place| { topic: name, partition: place, payload: number.to_s } }
-    writer.producer.produce_many_sync(rows, timeout: 20)
+    writer.producer.produce_many_sync(rows)
     rows.each { |row| sent["#{row[:topic]}/#{life[row[:topic]]}/#{row[:partition]}"] += 1 }
     wanted = rows.map { |row| row.values_at(:topic, :partition, :payload) }
     eventually(20, -> { "round #{number}, still #{wanted}" }) { (wanted -= take(seen, seen.size)).empty? }

@@ -16,7 +16,7 @@ Scenario.run do
   writer = nil
   send = lambda do |life, numbers|
     rows = numbers.map { |number| { topic: name, partition: 0, key: "k#{number % 3}", payload: "#{life}/#{number}" } }
-    writer.produce_many_sync(rows, timeout: 20)
+    writer.produce_many_sync(rows)
   end
   # Also those of the old one that were on their way.
   come = lambda do |life, numbers|

@@ -65,7 +65,7 @@ Scenario.run do
   end
   busy = false
   writers.each(&:value)
-  equal(0, pool.close(timeout: 30), "undelivered")
+  equal(0, pool.close(timeout: 30 * Guard::PATIENCE), "undelivered")
 
   puts "outcomes: #{outcomes.each_value.tally}", "errors: #{errors}"
   # Kafka confirms a transaction, then writes its end into the partitions.

@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-# time limit: 180
 # once: this is about Kafka, whatever the Ruby
 
 require "support/scenario"

@@ -37,10 +37,10 @@ Scenario.run do
   end
   rows = ->(count) { [0, 1].flat_map { |number| [{ topic: name, partition: number, payload: "x" }] * count } }
 
-  all.producer.produce_many_sync(rows.call(5), timeout: 20)
+  all.producer.produce_many_sync(rows.call(5))
   all.start
   await.call("the first messages are done", %r{#{name}/1 \S+ 5 5 0 }, "/group", id: group)
-  all.producer.produce_many_sync(rows.call(7), timeout: 20)
+  all.producer.produce_many_sync(rows.call(7))
   await.call("one partition lags", %r{#{name}/0 \S+ 12 12 0 .*#{name}/1 \S+ 5 12 7 }, "/group", id: group)
   await.call("the list of groups adds up", /#{group} stable 1 7 /, "/groups")
   check(get.call("/").include?("Needs attention"), "the overview")

@@ -63,12 +63,12 @@ Scenario.run do
           { topic: name, key: "customer-#{number}", payload: "{\"id\":#{number},\"total\":#{number * 3}}" }
         end
       end
-      all.producer.produce_many_sync(rows, timeout: 20)
+      all.producer.produce_many_sync(rows)
       wait.call(0.3)
     end
   end
   bad = Array.new(3) { { topic: orders, key: "bad", payload: "{\"note\":\"#{evil}\"}", headers: { evil => evil } } }
-  all.producer.produce_many_sync(bad, timeout: 20)
+  all.producer.produce_many_sync(bad)
   { "reminder-7" => 600, evil => 7200 }.each do |id, seconds|
     all.producer.produce_later(topic: invoices, key: evil, payload: "{\"note\":\"#{evil}\"}", id: id, in: seconds)
   end
@@ -90,7 +90,7 @@ Scenario.run do
               job_classes: classes }
     { topic: reports, key: facts[:id], timestamp: Time.at(at), payload: JSON.generate(facts) }
   end
-  all.producer.produce_many_sync(past, timeout: 20)
+  all.producer.produce_many_sync(past)
   all.start
   (ENV["SCREENSHOTS"] ? 40 : 6).times do
     web.history.look

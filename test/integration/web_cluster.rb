@@ -31,7 +31,7 @@ Scenario.run do
   rows = %w[orders single].flat_map do |name|
     Array.new(6) { |partition| { topic: name, partition: partition, payload: "x" } }
   end
-  all.producer.produce_many_sync(rows * 3, timeout: 30)
+  all.producer.produce_many_sync(rows * 3)
   eventually(60, "a commit") do
     all.admin.alter_group_offsets("billing", (0..5).to_h { |partition| [["orders", partition], 1] }) || true
   rescue Pelton::KafkaError # the coordinator is loading

@@ -33,7 +33,7 @@ Scenario.run do
   broker.create_topics("orders" => 1, "orders.dead" => 1, "schedule" => 1)
   all = app(schedule_topic: "schedule", serve_schedule: false)
   all.producer.produce_many_sync([{ topic: "orders", key: "k1", payload: "first" },
-                                  { topic: "orders.dead", payload: "bad" }], timeout: 30)
+                                  { topic: "orders.dead", payload: "bad" }])
   all.producer.produce_later(topic: "orders", payload: "later", id: "one", in: 3600)
   web = Pelton::Web.new(all)
   get = lambda do |path, query|

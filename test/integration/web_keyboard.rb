@@ -25,7 +25,7 @@ Scenario.run do
   all = app(schedule_topic: schedule, serve_schedule: false, group: "#{prefix}.#{long}") { topic prefix, to: reader }
   payload = JSON.generate((1..40).to_h { |number| ["name-#{number}", "a text"] })
   letters = Array.new(3) { { topic: dead, payload: "bad" } }
-  all.producer.produce_many_sync([*letters, { topic: prefix, payload: payload }], timeout: 30)
+  all.producer.produce_many_sync([*letters, { topic: prefix, payload: payload }])
   all.admin.alter_group_offsets("#{prefix}.#{long}", { [prefix, 0] => 0 })
   all.producer.produce_later(topic: prefix, payload: "later", id: "one", in: 3600)
   web = Pelton::Web.new(all, actions: true)

@@ -47,13 +47,13 @@ Scenario.run do
   end
   rows << { topic: name, partition: 0, key: evil, payload: "{\"bad\":\"#{evil}\"}", headers: { evil => evil } }
   rows << { topic: name, partition: 1, key: "\xFF\x00".b, payload: "\xFE\xFFbad".b }
-  all.producer.produce_many_sync(rows, timeout: 20)
+  all.producer.produce_many_sync(rows)
 
   _, text, = get.call("/messages", topic: name)
   check(text.include?("11 messages, newest first."), text)
   check(text.include?("&lt;script&gt;") && text.include?("ff00"), "escaped, and bytes as hexadecimal digits: #{text}")
   other = topic(name: unique("empty"))
-  all.producer.produce_many_sync([{ topic: other, payload: "" }, { topic: other, payload: nil }], timeout: 20)
+  all.producer.produce_many_sync([{ topic: other, payload: "" }, { topic: other, payload: nil }])
   _, text, = get.call("/messages", topic: other)
   check(text.include?(" empty payload ") && text.include?(" no payload (tombstone) "), "can be unfolded: #{text}")
   _, text, = get.call("/messages", topic: name, where: 'where("total").gt(6)')

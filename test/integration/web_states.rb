@@ -75,7 +75,7 @@ Scenario.run do
 
       broker.create_topics("paid" => 1)
       long = { key: "k" * 200, headers: { "h" * 200 => "v" * 300 } }
-      all.producer.produce_sync(topic: "paid", payload: '{"total":"<b>12 €</b>"}', **long, timeout: 30)
+      all.producer.produce_sync(topic: "paid", payload: '{"total":"<b>12 €</b>"}', **long)
       browser.chromium("Browser.grantPermissions", permissions: %w[clipboardReadWrite], origin: address)
       look.call(address, { "/message?topic=paid&partition=0&offset=0" => "Headers" })
       browser.click("button[data-copies]")

@@ -17,7 +17,7 @@ Scenario.run do
     { topic: name, partition: 0, key: "key", payload: "x" * 90, headers: { "trace" => "42" },
       timestamp: Time.at(now - (60 * (minutes - minute))) }
   end
-  all.producer.produce_many_sync(rows, timeout: 60)
+  all.producer.produce_many_sync(rows)
   all.producer.produce_many_sync(Array.new(50) { |number| { topic: other, payload: "y" * (number.even? ? 10 : 30) } })
   writer = app(kafka: { "transactional.id" => unique("writer") })
 

@@ -39,7 +39,7 @@ Scenario.run do
   rows.push({ topic: reports, payload: "{no report", timestamp: Time.at(quarters[-2] - 3) },
             { topic: reports, payload: nil, key: "web:1:1:gone", timestamp: Time.at(quarters[-2] - 3) })
   rows.sort_by! { |row| row[:timestamp] }
-  all.producer.produce_many_sync(rows, timeout: 60)
+  all.producer.produce_many_sync(rows)
 
   read = lambda do |name|
     state = nil

@@ -21,7 +21,7 @@ Scenario.run do
           payload: { number: number, type: type, pad: "x" * 300 }.to_json }
       end
     end
-    writer.producer.produce_many_sync(rows, timeout: 40)
+    writer.producer.produce_many_sync(rows)
   end
   send.(0, COUNT)
 
