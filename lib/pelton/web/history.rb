@@ -13,9 +13,10 @@ module Pelton
     # Looks at the cluster every few seconds and remembers an hour in memory. The first page starts its thread,
     # "pelton.web.history"; an hour without a request ends it. In a forked child it starts again.
     class History
-      # Seconds between two looks, and those of a look at most.
+      # Seconds between two looks, those that Kafka has for an answer, and those of a look at most.
       INTERVAL = 5
       TIMEOUT = 15
+      LONGEST = 60
       # A large cluster is remembered more coarsely, to save memory.
       LARGE = 1000
       COARSE = 30
@@ -23,7 +24,7 @@ module Pelton
       GAP = 60
       # Most entries in the list of changes.
       CHANGES = 200
-      private_constant :LARGE, :COARSE, :GAP, :CHANGES
+      private_constant :LONGEST, :LARGE, :COARSE, :GAP, :CHANGES
 
       # admin: returns the admin client. markers: finds lags that are none. waits: knows what came before it looked.
       #: (?interval: Numeric, ?markers: Offsets::Markers?, ?waits: Waits?) { () -> Admin } -> void
@@ -93,7 +94,7 @@ module Pelton
       #: () -> void
       def look
         @lock.synchronize { @began = Clock.now }
-        found = Observation.take(@admin.call, timeout: TIMEOUT)
+        found = Observation.take(@admin.call, timeout: TIMEOUT, longest: LONGEST)
         found = without_markers(found) if @markers
         @lock.synchronize { remember(found) }
         @before = @waits.since(long_ago(found), found.at).dup if @waits

@@ -11,24 +11,34 @@ module Pelton
       # Kafka's own topics.
       INTERNAL = /\A__/
       UNKNOWN = %i[UNKNOWN_TOPIC_OR_PART _UNKNOWN_TOPIC _UNKNOWN_PARTITION _NOENT].freeze
-      private_constant :INTERNAL, :UNKNOWN
+      # Groups of one question.
+      GROUPS = 50
+      private_constant :INTERNAL, :UNKNOWN, :GROUPS
 
       # at: seconds since 1970. cluster: Admin::ClusterDescription. topics: {"orders" => Admin::TopicDescription}.
       # ends: {["orders", 0] => 59}. groups: {"billing" => Admin::GroupDescription}. commits: {"billing" => {["orders",
       # 0] => 42}}.
       attr_reader :at, :cluster, :topics, :ends, :groups, :commits
 
-      # Asks Kafka. Raises KafkaError.
-      #: (Admin, timeout: Numeric) -> Observation
-      def self.take(admin, timeout:)
-        deadline = Clock.deadline(timeout)
-        left = -> { { timeout: Clock.left(deadline) } }
+      # Asks Kafka. Raises KafkaError. timeout: seconds that Kafka has for each answer, longest: for all of them. A
+      # cluster with many groups takes long, and a broker that is away gives no answer.
+      #: (Admin, timeout: Numeric, longest: Numeric) -> Observation
+      def self.take(admin, timeout:, longest:)
+        deadline = Clock.deadline(longest)
+        left = -> { { timeout: [timeout, Clock.left(deadline)].min } }
         topics = admin.topics(**left.call).reject { |name, topic| topic.internal || name.match?(INTERNAL) }
-        groups = admin.describe_groups(**left.call)
+        groups = groups(admin, left)
         commits = groups.to_h { |id, _| [id, admin.group_offsets(id, **left.call).compact] }
         ends = ends(admin, topics, left)
         new(cluster: admin.cluster(**left.call), topics: topics, ends: ends, groups: groups, commits: commits)
       end
+
+      # librdkafka cannot ask about the group without a name, which clients before 2019 have left.
+      def self.groups(admin, left)
+        ids = admin.groups(**left.call).keys.reject(&:empty?)
+        ids.each_slice(GROUPS).inject({}) { |all, some| all.merge(admin.describe_groups(*some, **left.call)) }
+      end
+      private_class_method :groups
 
       # A topic that was deleted since has no end.
       def self.ends(admin, topics, left)
