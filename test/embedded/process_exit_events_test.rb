@@ -31,6 +31,20 @@ class ProcessExitEventsTest < Minitest::Test
     assert_includes delivered, "y"
   end
 
+  # They came after the exit had counted the failures before it, so the log said them, and the exit again.
+  def test_failures_while_the_exit_waits_for_earlier_events_are_said_once
+    errors = program(<<~RUBY).last
+      Pelton::Producer.prepend(Module.new do
+        private def settle_events(seconds)
+          IO.select(nil, nil, nil, 0.001) until Pelton.producer.failures.dig(TOPIC, :_UNKNOWN_PARTITION) == 3
+          super
+        end
+      end)
+      Pelton.producer.produce_many_async(Array.new(3) { { topic: TOPIC, payload: "x", partition: 99 } })
+    RUBY
+    assert_equal 3, told(errors), errors
+  end
+
   def test_failures_of_the_last_flush_are_said_once_although_their_events_are_late
     eventually do
       errors = program("#{HOLD}\nproduce('x', 'y', 'z')", servers: "127.0.0.1:1").last

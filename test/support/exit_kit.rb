@@ -10,7 +10,7 @@ module ExitKit
   ROOT = File.expand_path("../..", __dir__)
 
   # Ruby code in a process of its own, with `configure`; returns [status, stdout, stderr].
-  def program(code, limit: 60, servers: @cluster.bootstrap_servers)
+  def program(code, limit: 30 * Guard::PATIENCE, servers: @cluster.bootstrap_servers)
     @topic ||= topic
     setup = <<~RUBY
       require "pelton"

@@ -57,12 +57,9 @@ module Pelton
           RepeatLimit.report(last: true)
         end
 
-        # Earlier failures reach the log before the log leaves failures to this module. Failures after that are counted
-        # when the log has them again. So none is left out, whenever its event comes.
         def flush(producers)
           started = Clock.now
-          before = producers.map { |producer| invoke(producer, :own_failures) }
-          settle(producers)
+          before = logged_failures(producers)
           FailureLog.process_ends = true
           in_parallel(producers) { |producer| invoke(producer, :flush_for_exit, started) }
           producers.each { |producer| invoke(producer, :report_pending) }
@@ -72,8 +69,22 @@ module Pelton
           FailureLog.process_ends = false
           # An interrupt (Ctrl-C) ends the wait.
           producers.each { |producer| invoke(producer, :end_with_process, spent || Float::INFINITY) }
-          producers.zip(before) { |producer, failures| invoke(producer, :report_exit, failures) } if before
+          before ||= failures_of(producers)
+          producers.zip(before) { |producer, failures| invoke(producer, :report_exit, failures) }
         end
+
+        # The failures of each producer that the log has. This module counts the others, which the log leaves out. A
+        # failure that comes after the last look is in both, so that none is left out.
+        def logged_failures(producers)
+          deadline = Clock.now + LAST_EVENTS
+          loop do
+            failures = failures_of(producers)
+            settle(producers)
+            return failures if failures == failures_of(producers) || Clock.left(deadline).zero?
+          end
+        end
+
+        def failures_of(producers) = producers.map { |producer| invoke(producer, :own_failures) }
 
         def in_parallel(producers, &flush)
           return flush.call(producers.first) if producers.size == 1
