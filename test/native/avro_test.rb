@@ -232,7 +232,7 @@ class NativeAvroTest < Minitest::Test
   def test_a_value_that_contains_itself_or_is_written_for_ever_is_refused_at_once
     skip "AddressSanitizer needs more addresses than the limit leaves" if ENV["ASAN_OPTIONS"]
 
-    status, output = in_process(<<~RUBY)
+    status, output = in_process(<<~RUBY, limit: 120)
       require "pelton"
       Process.setrlimit(:AS, 4 << 30)
       list = []
