@@ -81,6 +81,18 @@ module Pelton
       self
     end
 
+    # For Pelton: yields the letters of these offsets that meet the filters, of one Hash after the other, so that the
+    # newest can come first: [{ 0 => 900...1000 }, { 0 => 0...900 }]. done: called after each Hash.
+    #: (Array[Hash[Integer, Range[Integer]]], done: ^() -> void, **untyped) { (Letter) -> void } -> void
+    def within(windows, done:, **filters)
+      filter = Filter.new(filters)
+      log = status_log
+      windows.each do |ranges|
+        letters(ranges, -> { log }) { |letter| yield letter if filter.match?(letter) }
+        done.call
+      end
+    end
+
     # The letters that meet the filters, those that failed last first. limit: most letters; nil: all of them.
     #   letters.list(since: Time.now - 3600, limit: 10) # => [#<Pelton::DeadLetters::Letter orders.dead 0/42 open …>]
     #: (?limit: Integer?, **untyped) -> Array[Letter]
@@ -170,14 +182,20 @@ module Pelton
     end
 
     # Yields all letters, or if the filter names places, those between them. log: returns the StatusLog of this moment.
-    def scan(filter, log, from = :beginning)
-      places = filter.places
-      options = { stop_at: ->(message) { message.offset > places[message.partition].end } } if places
+    def scan(filter, log, from = :beginning, &block)
+      letters(filter.places, log, from, &block)
+    end
+
+    # places: {partition => range of offsets}; nil: all from `from` on.
+    def letters(places, log, from = :beginning)
+      options = { stop_at: ->(message) { past?(places[message.partition], message.offset) } } if places
       topics = places ? { @topic => places.transform_values(&:begin) } : @topic
       read(topics, from: from, **@formats, **(options || {})).each do |message|
         yield Letter.new(message) { |letter| log.call.of(letter) }
       end
     end
+
+    def past?(range, offset) = range.exclude_end? ? offset >= range.end : offset > range.end
 
     def status_log
       name = StatusLog.topic(@topic)

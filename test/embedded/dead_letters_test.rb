@@ -64,6 +64,16 @@ class DeadLettersTest < Minitest::Test
     assert_empty @seen
   end
 
+  def test_letters_of_some_offsets_come_range_by_range
+    producing = app
+    produce(producing, @name, %w[a b c d e], partition: 1)
+    letters = fail_until(5).dead_letters(@dead)
+    letters.delete(id: "0/3")
+    found = []
+    letters.within([{ 0 => 2...5 }, { 0 => 0...2 }], done: -> { found << :done }) { |letter| found << letter.place }
+    assert_equal ["0/2", "0/4", :done, "0/0", "0/1", :done], found
+  end
+
   def test_a_retry_topic_brings_a_letter_to_its_group_only
     @cluster.create_topic("#{@name}.retry.0.1", 1)
     producing = app

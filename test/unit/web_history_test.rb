@@ -221,8 +221,8 @@ class WebHistoryTest < Minitest::Test
 
   def test_numbers_at_the_limits_of_their_units
     numbers = Pelton::Numbers
-    assert_equal ["999", "1 k", "1 M", "1 G", "-2 k", "0.5", "99", "100"],
-                 [999, 1000, 1_000_000, 1e9, -2000, 0.5, 98.6, 100.2].map { |number| numbers.short(number) }
+    assert_equal ["999", "1 k", "1 M", "1 G", "-2 k", "0.5", "99", "100", "100"],
+                 [999, 1000, 1_000_000, 1e9, -2000, 0.5, 98.6, 99.97, 100.2].map { |number| numbers.short(number) }
     assert_equal ["9.9 s", "1 min", "1 h", "1 h 1 min", "1 d"],
                  [9.94, 60, 3600, 3661, 86_400].map { |seconds| numbers.seconds(seconds) }
   end

@@ -18,11 +18,17 @@ class WebLettersTest < Minitest::Test
     def id = place
   end
 
-  # Stands for DeadLetters. answer: of `redrive` and `delete`; problems: what they yield for each letter.
-  Letters = Struct.new(:list, :calls, :answer, :problems) do
-    def each(status:, from:, &block)
-      calls << [:each, status, from]
-      list.select { |letter| status == :all || letter.status == status }.each(&block)
+  # Stands for DeadLetters. answer: of `redrive` and `delete`; problems: what they yield for each letter. slow: a window
+  # of `within` for which the time does not suffice.
+  Letters = Struct.new(:list, :calls, :answer, :problems, :slow) do
+    def within(windows, done:, status:, &block)
+      calls << [:within, status, windows]
+      windows.each do |window|
+        found = list.select { |letter| window[0].cover?(letter.offset) }
+        found.select { |letter| status == :all || letter.status == status }.each(&block)
+        throw :time_is_over if window == slow
+        done.call
+      end
     end
 
     def find(id) = list.find { |letter| letter.id == id }
@@ -33,6 +39,22 @@ class WebLettersTest < Minitest::Test
         problems.each { |problem| block.call(nil, problem) }
         answer.respond_to?(:call) ? answer.call : answer
       end
+    end
+  end
+
+  # The time of a page ends when the letters say so.
+  module EndOfTime
+    class << self
+      attr_accessor :on
+    end
+
+    def run(*)
+      return super unless EndOfTime.on
+
+      catch(:time_is_over) do
+        yield
+        true
+      end || false
     end
   end
 
@@ -59,11 +81,13 @@ class WebLettersTest < Minitest::Test
                         headers: {}, failed_at: Time.at(1_760_000_000 + number), origin: origin, message: message,
                         **facts)
     @letters.list << letter
+    log = @groups.logs[["dead", 0]]
+    @groups.logs[["dead", 0]] = log.begin...[log.end, number + 1].max
     letter
   end
 
   def page(path = "/dead-letters", web: @acting, **query) = get(path, { topic: "dead", **query }, web: web)
-  def places(page) = page.body.scan(%r{<th scope="row"><a [^>]*>(0/\d+)</a>}).flatten
+  def places(page) = page.body.scan(%r{<th scope="row"[^>]*><a [^>]*>(0/\d+)</a>}).flatten
 
   def post(path, **fields)
     body = StringIO.new(URI.encode_www_form({ token: TOKEN, **fields }))
@@ -88,7 +112,7 @@ class WebLettersTest < Minitest::Test
     assert_match(/KeyError\s+3\s+IOError\s+1/, text)
     assert_match(/Redrive 4 letters/, text)
     assert_equal %w[0/3 0/2 0/1 0/0], places(page)
-    assert_equal [[:each, :open, -50_000]], @letters.calls.uniq
+    assert_equal [[:within, :open, [{ 0 => 0...5 }]]], @letters.calls.uniq
     assert_includes page.body, "no &lt;total&gt;"
   end
 
@@ -123,8 +147,23 @@ class WebLettersTest < Minitest::Test
   def test_a_page_reads_the_newest_letters_of_a_large_topic_and_says_so
     @groups.logs[["dead", 0]] = 20...10_000_020
     assert_match(/The newest 50,000 of 10,000,000 offsets were read\. .*No open letter among those/m, page.text)
-    letter(1)
+    letter(10_000_000)
     assert_match(/The newest .*Redrive all letters .*Delete all letters/m, page.text)
+  end
+
+  # It showed the oldest of those that were read, and counted them.
+  def test_the_newest_letters_are_there_though_the_time_does_not_suffice_for_the_others
+    [500, 5500, 5900].each { |number| letter(number) }
+    @letters.slow = { 0 => 901...4901 }
+    Pelton::Web::TimeLimit.singleton_class.prepend(EndOfTime)
+    EndOfTime.on = true
+    shown = page
+    assert_equal %w[0/5900 0/5500], places(shown)
+    assert_match(/took longer than 10 s\. The newest 1,000 of 5,901 offsets were read\. Older letters/, shown.text)
+    assert_match(/KeyError\s+2 .*Redrive all letters/m, shown.text)
+    assert_equal [{ 0 => 4901...5901 }, { 0 => 901...4901 }, { 0 => 0...901 }], @letters.calls.last.last.first(3)
+  ensure
+    EndOfTime.on = false
   end
 
   def test_a_letter_links_to_its_origin_and_its_group
@@ -150,7 +189,8 @@ class WebLettersTest < Minitest::Test
   end
 
   def test_an_error_while_letters_are_read_is_on_the_page
-    @letters.define_singleton_method(:each) { |**| raise Pelton::KafkaError.new(3, :UNKNOWN_TOPIC_OR_PART, "no topic") }
+    failure = Pelton::KafkaError.new(3, :UNKNOWN_TOPIC_OR_PART, "no topic")
+    @letters.define_singleton_method(:within) { |*, **| raise failure }
     problem = page.body[%r{<p class="notice bad" role="alert">(.*?)</p>}, 1]
     assert_includes problem, "no topic (UNKNOWN_TOPIC_OR_PART, 3)"
   end
@@ -187,7 +227,7 @@ class WebLettersTest < Minitest::Test
     letter(0)
     post("/actions/redrive", topic: "dead")
     ending = -> { gate.push(answer(1)) && eventually(20) { !@acting.actions.running? } }
-    @letters.define_singleton_method(:each) { |**| ending.call }
+    @letters.define_singleton_method(:within) { |*, **| ending.call }
     body = page.body
     assert_match(/id="live".*Redrive all letters of dead: …/m, body)
     assert_match(/id="content".*Redrive all letters of dead: 1 done\./m, page.body)

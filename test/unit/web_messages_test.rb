@@ -174,10 +174,19 @@ class WebMessagesTest < Minitest::Test
     assert_includes get("/message", topic: @topic, partition: 0, offset: 0).body, "k" * 10_000
   end
 
+  # It looked like an empty payload, because nothing shows a byte 0.
+  def test_bytes_with_a_zero_are_shown_as_hexadecimal_digits
+    send_all({ key: "a\0", payload: "\0\0\0\0\a\u0002" })
+    page = get("/messages", topic: @topic)
+    assert_includes page.body, "<code>6100</code>"
+    assert_includes page.body, "<code>000000000702</code>"
+  end
+
   # A key with the text "none" looked like no key.
   def test_a_key_that_is_missing_or_empty_is_not_code
     send_all({ payload: "a" }, { payload: "a", key: "" }, { payload: "a", key: "none" })
-    cells = get("/messages", topic: @topic).body.scan(%r{<td class="wrap"><(?:code|small)>(?:none|empty)</\w+></td>})
+    body = get("/messages", topic: @topic).body
+    cells = body.scan(%r{<td [^>]*class="wrap"><(?:code|small)>(?:none|empty)</\w+></td>})
     assert_equal %w[<code>none</code> <small>empty</small> <small>none</small>],
                  (cells.map { |cell| cell[%r{<(?:code|small)>.*</(?:code|small)>}] })
   end

@@ -187,7 +187,7 @@ class WebProcessesTest < Minitest::Test
              report(pid: 2, errors: [error(15, class: "TimeoutError", **nowhere)]))
     text = get("/errors").text
     assert_match(%r{Now 2\.2 errors/s .*Last hour 3 reported .*Kinds 2 .*Processes 2 of 2}m, text)
-    assert_match(/KeyError \s*billing \s*2 \s*\S+ \S+ UTC \s*no id .*TimeoutError \s*– \s*1 /m, text)
+    assert_match(/KeyError \s*in billing \s*2 \s*\S+ \S+ UTC \s*no id .*TimeoutError \s*1 /m, text)
     assert_match(%r{KeyError \s*no id \s*orders/1 offset 42 \s*web:1 \s*f1 .*TimeoutError .*– \s*web:2 .*no total}m,
                  text)
     assert_includes get("/errors").body, 'href="/message?topic=orders&amp;partition=1&amp;offset=42"'
@@ -196,9 +196,22 @@ class WebProcessesTest < Minitest::Test
   def test_errors_of_one_kind
     reported(report(errors: [error(20), error(10, class: "TimeoutError"), error(5, group: "audit")]))
     body = get("/errors", { error: "KeyError", group: "billing" }).body[/id="timeline".*/m]
-    assert_equal ["KeyError"], body.scan(%r{\w+Error(?=</th>)})
+    assert_equal ["KeyError"], body.scan(%r{\w+Error(?=</b>)})
     assert_match(/Timeline of <i> .*No such error/m, get("/errors", { error: "<i>" }).text)
     refute_includes get("/errors", { error: "<i>" }).body, "<i>"
+  end
+
+  # A page with hundreds of long errors had no end.
+  def test_a_process_lists_its_last_twenty_errors_and_links_to_all_of_them
+    reported(report(errors: Array.new(25) { |number| error(number, message: "no #{number}.") }),
+             report(pid: 2, errors: [error(40, message: "another one")]))
+    page = get("/process", { id: "web:1:1" })
+    assert_match(/ no 0\. .* no 19\. .*All 25 errors of this process/m, page.text)
+    refute_includes page.text, "no 20."
+    assert_includes page.body, 'href="/errors?process=web%3A1%3A1"'
+    rest = get("/errors", { process: "web:1:1" })
+    assert_match(/Timeline in web:1 .*All errors .*no 24\./m, rest.text)
+    refute_includes rest.text[/Timeline.*/m], "another one"
   end
 
   def test_no_errors_and_no_reports

@@ -62,9 +62,28 @@ class WebTest < Minitest::Test
     assert_match(/billing has no members and 10 messages wait/, get("/").text)
   end
 
+  # On a phone, a row is a card, and a number without its head says nothing.
+  def test_each_cell_of_a_table_says_of_which_column_it_is
+    orders
+    row = get("/groups").body[%r{<tbody>.*?</tr>}m]
+    assert_equal ["Group", "State", "Members", "Lag", "Waits", "Done/s", "Caught up in", "Lag, trend"],
+                 row.scan(/<(?:td|th) ?[^>]*data-label="([^"]*)"/).flatten
+    odd = "<table><thead><tr><th scope=\"col\">A</th></tr></thead><tbody><tr><td>1</td><td>2</td></tr></tbody></table>"
+    assert_match(/cells and heads differ/, assert_raises(ArgumentError) { Pelton::Web::Views.with_labels(odd) }.message)
+  end
+
   def test_an_empty_cluster_says_what_to_do
     assert_match(/No consumer group yet\. Start one with pelton server/, get("/groups").text.gsub(/\s+/, " "))
     assert_match(/This cluster has no topics/, get("/topics").text)
+  end
+
+  # It said that nothing waits, though a new group failed at its first message.
+  def test_the_lag_of_a_group_says_how_many_partitions_it_lacks
+    orders
+    refute_includes get("/group", { id: "billing" }).text, "without a commit"
+    @groups.commits["billing"].delete(["orders", 0])
+    @web.history.look
+    assert_match(/Lag 0 messages, 1 partition without a commit/, get("/group", { id: "billing" }).text)
   end
 
   def test_group_shows_its_partitions_and_what_changed

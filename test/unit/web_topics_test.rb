@@ -36,7 +36,7 @@ class WebTopicsTest < Minitest::Test
     @answers[:config] = [["orders", nil, rows]]
     pattern = %r{<code>([\w.]+)</code></th><td [^>]*><code>.*?</code>(?: <small>(.*?)</small>)?</td>}
     found = get("/topic", { name: "orders" }).body.scan(pattern)
-    assert_equal({ "retention.ms" => "7 d", "segment.bytes" => "1 GB" }, found.to_h.compact)
+    assert_equal({ "retention.ms" => "7 d", "segment.bytes" => "1 GB", "flush.ms" => "no limit" }, found.to_h.compact)
     assert_equal options.size, found.size
   end
 
@@ -237,7 +237,7 @@ class WebTopicsTest < Minitest::Test
     @groups.logs[["orders.dead", 0]] = 0...7
     @web.history.look
     assert_match(/Dead letters\s+3\s+in an hour/, get("/").text)
-    assert_match(/orders\.dead\s+3 in an hour/, get("/dead-letters").text)
+    assert_match(/New in an hour .*orders\.dead\s+3 /m, get("/dead-letters").text)
     refute_match(/orders\.dead\s+3 in/, get("/topics").text)
   end
 

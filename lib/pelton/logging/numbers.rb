@@ -23,7 +23,7 @@ module Pelton
       size, unit = STEPS.find { |step, _| number.abs >= step * 0.9995 } # or 999,600 would be "1e+03 k"
       return "#{format("%.3g", number / size)} #{unit}" if size
 
-      number.abs >= 100 || number.to_i == number ? number.round.to_s : format("%.2g", number)
+      number.abs >= 99.5 || number.to_i == number ? number.round.to_s : format("%.2g", number)
     end
 
     # 75 → "1 min 15 s", 3.21 → "3.2 s", 0.01 → "0 s"; nil → "–"

@@ -47,10 +47,24 @@ module Pelton
       end
       private_constant :Compilation, :Template
 
+      # On a phone, each row of a table is a card. So each cell says in data-label of which column it is, as the head
+      # names it. A table has one row that the view repeats.
+      #: (String) -> String
+      def self.with_labels(view)
+        view.gsub(%r{<table.*?</table>}m) do |table|
+          head, body = table.split("</thead>")
+          labels = head.scan(%r{<th scope="col"[^>]*>(.*?)</th>}).flatten
+          body = body.gsub(/<td\b|<th scope="row"/) { |cell| "#{cell} data-label=\"#{labels.shift}\"" }
+          raise ArgumentError, "cells and heads differ: #{table}" if labels.any? || body.include?('data-label=""')
+
+          "#{head}</thead>#{body}"
+        end
+      end
+
       # Defines `view_overview` for views/overview.erb, and so on.
       Dir.glob("*.erb", base: FOLDER).sort.each do |file|
         path = File.join(FOLDER, file)
-        template = Template.new(File.read(path, encoding: Encoding::UTF_8), trim_mode: "-")
+        template = Template.new(with_labels(File.read(path, encoding: Encoding::UTF_8)), trim_mode: "-")
         # Evaluated here, so that views see the constants of Web. ERB's first line is a comment for the parser.
         text = "# coding: UTF-8\ndef view_#{File.basename(file, ".erb")}\n#{template.src}\nend"
         class_eval(text, path, -1)

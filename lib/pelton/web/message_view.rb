@@ -19,24 +19,24 @@ module Pelton
         return "no payload (tombstone)" if part.tombstone?
         return "empty payload" if message.raw_payload.empty?
 
+        return bytes_text(message.raw_payload) unless part.decoded?
+
         shown = part.shown
-        text = if part.decoded? && !shown.is_a?(String)
-                 pretty ? JSON.pretty_generate(shown) : JSON.generate(shown)
-               else
-                 shown || bytes_text(message.raw_payload)
-               end
-        limited(text)
+        return limited(shown) if shown.is_a?(String)
+
+        limited(pretty ? JSON.pretty_generate(shown) : JSON.generate(shown))
       rescue JSON::GeneratorError, JSON::NestingError
         limited(bytes_text(message.raw_payload))
       end
 
       def decode_error(message, format) = format.payload(message).error
 
-      # Text, or hexadecimal digits of what is no text.
+      # Text, or hexadecimal digits of what is no text: nothing shows a byte 0.
       def bytes_text(bytes)
         return "none" if bytes.nil?
 
-        limited(CLI::Plain.utf8(bytes) || bytes.byteslice(0, MOST / 2).unpack1("H*"))
+        text = CLI::Plain.utf8(bytes) unless bytes.include?("\0")
+        limited(text || bytes.byteslice(0, MOST / 2).unpack1("H*"))
       end
 
       # [["trace", "42"], …]

@@ -76,15 +76,15 @@ module Pelton
 
       # The same before a whole topic is read, which waits as long as Kafka is away. So the leaders of its partitions
       # are asked something first.
-      # Returns how many offsets each partition has: [100, 4].
-      #: (String) -> Array[Integer]
+      # Returns the offsets that each partition has: {0 => 20...120}.
+      #: (String) -> Hash[Integer, Range[Integer]]
       def check_answers(topic)
         check_kafka
         numbers = 0...app.producer.partition_count(topic, timeout: ASK)
         first, last = %i[beginning end].map do |position|
           app.admin.offsets(numbers.to_h { |number| [[topic, number], position] }, committed: false, timeout: ASK)
         end
-        last.map { |topic_partition, offset| offset.to_i - first[topic_partition].to_i }
+        numbers.to_h { |number| [number, first[[topic, number]].to_i...last[[topic, number]].to_i] }
       end
 
       # Did the last look at the cluster fail, or does the present one take long? A further question would wait, too.

@@ -32,10 +32,12 @@ module Pelton
       # The letters of a topic, grouped by error; without a topic, the topics.
       class DeadLetters < Letters
         LIMIT = 50
-        # Most offsets that are read, the newest ones.
-        OFFSETS = 50_000
+        # How many of the newest offsets are read, at first and in all: so the newest letters are known first.
+        OFFSETS = [1_000, 5_000, 20_000, 50_000].freeze
         STATUS = %w[open redriven deleted all].freeze
-        private_constant :LIMIT
+        # counts: {"KeyError" => 3}. newest: the letters that failed last. offsets: how many were read.
+        Found = Struct.new(:counts, :newest, :offsets)
+        private_constant :LIMIT, :OFFSETS, :Found
 
         private
 
@@ -47,38 +49,59 @@ module Pelton
         # Reads the topic once: counts letters, and keeps those that failed last. @unread: what is missing. @problem:
         # why it could not.
         def scan
-          return if @counts
+          return if @found
 
-          @counts = Hash.new(0)
-          @newest = []
-          sizes = check_answers(topic)
-          each = OFFSETS / [sizes.size, 1].max
-          in_time = TimeLimit.run { letters.each(status: filters[:status], from: -each) { |letter| add(letter) } }
-          @newest = newest
-          @unread = unread(in_time, sizes.sum, sizes.sum { |size| [size, each].min })
+          @found = Found.new({}, [], 0)
+          ranges = check_answers(topic)
+          in_time = TimeLimit.run { read(windows(ranges)) }
+          @unread = unread(in_time, ranges.each_value.sum(&:size))
         rescue Error => e
           @problem = e.message
         end
 
-        def add(letter)
-          @counts[letter.error] += 1
-          return unless request[:error].nil? || letter.error == request[:error]
+        # [{ 0 => 900...1000 }, { 0 => 0...900 }]: the newest offsets of each partition, then those before them.
+        def windows(ranges)
+          ends = ranges.transform_values(&:end)
+          OFFSETS.map do |most|
+            each = most / [ranges.size, 1].max
+            ranges.to_h do |partition, range|
+              first = [range.end - each, range.begin].max
+              window = first...ends[partition]
+              ends[partition] = first
+              [partition, window]
+            end.reject { |_, window| window.size.zero? }
+          end.reject(&:empty?)
+        end
 
-          @newest << letter
-          @newest = newest if @newest.size > LIMIT * 4
+        # @found has whole windows: what is read of a window when the time is over are not its newest letters.
+        def read(windows)
+          counts = Hash.new(0)
+          newest = []
+          sizes = windows.map { |window| window.each_value.sum(&:size) }
+          done = lambda do
+            @found = Found.new(counts.dup, newest = last_failed(newest), @found.offsets + sizes.shift)
+          end
+          letters.within(windows, done: done, status: filters[:status]) do |letter|
+            counts[letter.error] += 1
+            newest << letter if request[:error].nil? || letter.error == request[:error]
+            newest = last_failed(newest) if newest.size > LIMIT * 4
+          end
         end
 
         # nil: all was read.
-        def unread(in_time, there, wanted)
-          return "Kafka took longer than #{TimeLimit::SECONDS} s, so letters are missing here." unless in_time
-          return if wanted == there
+        def unread(in_time, there)
+          return if in_time && @found.offsets == there
 
-          "The newest #{whole(wanted)} of #{whole(there)} offsets were read. Older letters are missing here."
+          late = "Kafka took longer than #{TimeLimit::SECONDS} s" unless in_time
+          return "#{late}, so letters are missing here." if @found.offsets.zero?
+
+          ["#{"#{late}. " if late}The newest #{whole(@found.offsets)} of #{whole(there)} offsets were read.",
+           "Older letters are missing here."].join(" ")
         end
 
-        def newest = @newest.max_by(LIMIT) { |letter| [letter.failed_at.to_f, letter.offset] }
-        def counts = @counts.sort_by { |_, count| -count }
-        def count = filters[:error] ? @counts.fetch(filters[:error], 0) : @counts.values.sum
+        def last_failed(letters) = letters.max_by(LIMIT) { |letter| [letter.failed_at.to_f, letter.offset] }
+        def counts = @found.counts.sort_by { |_, count| -count }
+        def count = filters[:error] ? @found.counts.fetch(filters[:error], 0) : @found.counts.values.sum
         def actions? = web.actions.enabled? && chosen == "open" && count.positive?
         # What an action changes, also those that were not read.
         def meant = @unread ? "all letters" : plural(count, "letter")

@@ -19,8 +19,19 @@ module Pelton
         # Those that the reader asks for, newest first.
         def failures
           @failures ||= all.select do |failure|
-            %i[error group].all? { |name| [nil, failure.facts[name == :error ? :class : name]].include?(request[name]) }
+            has = { error: failure.facts[:class], group: failure.facts[:group], process: failure.id }
+            has.all? { |name, value| [nil, value].include?(request[name]) }
           end
+        end
+
+        # Does the reader ask for some of them?
+        def some? = %i[error group process].any? { |name| request[name] }
+
+        # "Timeline of ArgumentError in web-1:4711"
+        def timeline
+          process = failures.first&.process if request[:process]
+          ["Timeline", *("of #{shown(request[:error])}" if request[:error]),
+           *("in #{shown(process)}" if process)].join(" ")
         end
 
         # [[class, group, errors], …]: the most frequent first.

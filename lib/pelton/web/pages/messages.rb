@@ -86,8 +86,9 @@ module Pelton
           text = payload_text(message, @reading.format)
           rows = some(header_rows(message.raw_headers)).map { |row| row.map { |cell| cut(cell, SHORT) } }
           whole = cut(payload_text(message, @reading.format, pretty: true), LONG)
-          parts = [tag(:summary, tag(:code, cut(text, SHORT))),
-                   tag(:pre, whole, tabindex: 0),
+          problem = decode_error(message, @reading.format)
+          parts = [tag(:summary, Html.join([tag(:code, cut(text, SHORT)), *(badge("not decoded", :bad) if problem)])),
+                   *(tag(:p, problem, class: "notice bad") if problem), tag(:pre, whole, tabindex: 0),
                    *(headers_table(rows) unless rows.empty?), message_link("The whole message", message)]
           tag(:details, Html.join(parts))
         end

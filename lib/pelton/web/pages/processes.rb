@@ -95,6 +95,8 @@ module Pelton
                     "stop" => "It finishes its running jobs, leaves its groups and ends." }.freeze
         # A child of pelton server --processes.
         RESTARTED = " Its parent then starts a new one."
+        # Errors that it lists; the page of errors has the others.
+        FEW = 20
         private_constant :EFFECTS, :RESTARTED
 
         def initialize(...)
@@ -127,7 +129,7 @@ module Pelton
           "It takes commands from #{shown(report.commands)}, and the dashboard writes to #{web.command_topic}."
         end
 
-        def failures = web.reports.failures.select { |failure| failure.id == report.id }
+        def failures = @failures ||= web.reports.failures.select { |failure| failure.id == report.id }
 
         # Those that need attention first, then those with the largest lag.
         def partitions

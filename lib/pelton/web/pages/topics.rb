@@ -71,6 +71,7 @@ module Pelton
         # A time or a size in words, beside its number: "7 d"; nil: it needs none.
         def words(option)
           number = Integer(option.value.to_s, 10, exception: false)
+          return "no limit" if number && number > FOREVER
           return unless number&.between?(1000, FOREVER)
           return seconds(number / 1000.0) if option.name.end_with?(".ms")
 
