@@ -338,6 +338,17 @@ class WebHistoryTest < Minitest::Test
     assert_equal "0.0,99.3", lines.call(40, span: 100).first.split.first
   end
 
+  # The line of a process that reported last an hour ago was drawn across the columns on its left.
+  def test_values_that_are_older_than_a_plot_are_outside_of_it
+    known = series([0, 1], [60, 2], [120, 3])
+    lines = ->(now) { Web::Plot.small("Done", known, now: now).scan(/points="(.*?)"/).flatten }
+    assert_equal 3, lines.call(Web::Series::SPAN + 0.0).first.split.size
+    later = lines.call(Web::Series::SPAN + 30.0)
+    assert_equal 2, later.first.split.size
+    assert_operator later.first.to_f, :>=, 0
+    assert_empty lines.call(Web::Series::SPAN + 500.0)
+  end
+
   # Of many values, a line has some. What it leaves out is no gap.
   def test_a_line_with_many_values_has_gaps_where_they_are
     known = Web::Series.new(gap: 60)

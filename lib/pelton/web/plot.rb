@@ -106,7 +106,12 @@ module Pelton
       end
 
       def polylines(series, index, (width, height), scale)
-        series.parts(scale[:points]).map do |part|
+        first = scale[:now] - scale[:span]
+        series.parts(scale[:points]).filter_map do |part|
+          # What is older is outside of the drawing, for example of a process that reported last an hour ago.
+          part = part.drop_while { |time, _| time < first }
+          next if part.empty?
+
           # A value alone is a short line.
           part << [part.last.first + (scale[:span] * 0.003), part.last.last] if part.size == 1
           Html.tag(:polyline, nil, points: coordinates(part, width, height, scale), class: "line-#{index}")
