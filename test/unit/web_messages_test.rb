@@ -182,6 +182,17 @@ class WebMessagesTest < Minitest::Test
     assert_includes page.body, "<code>000000000702</code>"
   end
 
+  # With a schema registry that took connections and did not answer, the page came after 31 s.
+  def test_payloads_that_are_not_decoded_in_time_are_shown_as_text
+    send_all({ payload: "[1]" }, { payload: "[ 2 ]" })
+    answer = Thread::Queue.new
+    @scan.messages.first.define_singleton_method(:payload) { answer.pop }
+    body = get("/messages", topic: @topic).body
+    assert_match(%r{<code>\[2\]</code></summary>.*<code>\[1\]</code><span class="badge bad">not decoded</span>}m, body)
+    assert_includes body, '<p class="notice bad">It was not decoded within 5 s.</p>'
+    assert_equal 0, answer.num_waiting
+  end
+
   # A key with the text "none" looked like no key.
   def test_a_key_that_is_missing_or_empty_is_not_code
     send_all({ payload: "a" }, { payload: "a", key: "" }, { payload: "a", key: "none" })

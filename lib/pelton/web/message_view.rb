@@ -1,7 +1,9 @@
 # frozen_string_literal: true
 
 require "json"
+require_relative "../cli/messages/message_part"
 require_relative "../cli/messages/plain"
+require_relative "time_limit"
 
 module Pelton
   class Web
@@ -9,13 +11,15 @@ module Pelton
     module MessageView
       # Most characters of a payload on a page; a download has all.
       MOST = 200_000
-      private_constant :MOST
+      # Seconds in which the payloads of a page are decoded. A schema registry that hangs takes longer.
+      DECODE = 5
+      private_constant :MOST, :DECODE
 
       private
 
       # The payload as its route decodes it, otherwise as text.
       def payload_text(message, format, pretty: false)
-        part = format.payload(message)
+        part = part(message, format)
         return "no payload (tombstone)" if part.tombstone?
         return "empty payload" if message.raw_payload.empty?
 
@@ -29,7 +33,25 @@ module Pelton
         limited(bytes_text(message.raw_payload))
       end
 
-      def decode_error(message, format) = format.payload(message).error
+      def decode_error(message, format) = part(message, format).error
+
+      # What the payload is decoded to.
+      def part(message, format)
+        decode([message], format)
+        @parts.fetch(message)
+      end
+
+      # Decodes the payloads of these messages, each one once.
+      def decode(messages, format)
+        @parts ||= {}.compare_by_identity
+        left = messages.reject { |message| @parts.key?(message) }
+        return if left.empty?
+
+        TimeLimit.run(DECODE) { left.each { |message| @parts[message] = format.payload(message) } }
+        left.each do |message|
+          @parts[message] ||= CLI::MessagePart.new(message.raw_payload, error: "It was not decoded within #{DECODE} s.")
+        end
+      end
 
       # Text, or hexadecimal digits of what is no text: nothing shows a byte 0.
       def bytes_text(bytes)

@@ -34,7 +34,7 @@ module Pelton
         def found
           return @found if defined?(@found)
 
-          @found = topic && read
+          @found = topic && read.tap { |found| decode(found.messages, @reading.format) }
         rescue ConfigError, KafkaError, InvalidMessageError => e
           @problem = e.message
           @found = nil
