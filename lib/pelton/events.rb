@@ -46,7 +46,10 @@ module Pelton
     # Of a failed message that came from a retry topic.
     READ = { topic: "where the message was read; if it came from a retry topic, that topic",
              offset: "its offset there" }.freeze
-    private_constant :READ
+    # Of a transaction.
+    OWN = { partition: "whose own producer it is (`transactional` in the routes). Of other producers, `group`, " \
+                       "`topic` and `partition` are nil" }.freeze
+    private_constant :READ, :OWN
 
     TABLE = [
       ["error.occurred", %i[error source client group topic partition offset attempt failure_id trace_id],
@@ -130,11 +133,12 @@ module Pelton
       ["producer.reloaded", %i[client error attempt],
        "A producer got a new native client, after a fatal error or after a transaction that could not be cleared up.",
        { attempt: "number of fatal errors since the last success" }],
-      ["transaction.started", %i[client],
-       "A transaction began. What a subscriber produces here with the same producer belongs to it."],
-      ["transaction.committed", %i[client seconds], "A transaction was committed.", { seconds: "since its begin" }],
-      ["transaction.aborted", %i[client seconds error], "A transaction was not committed.",
-       { seconds: "since its begin", error: "the cause; nil for AbortTransaction and Thread#kill" }],
+      ["transaction.started", %i[client group topic partition],
+       "A transaction began. What a subscriber produces here with the same producer belongs to it.", OWN],
+      ["transaction.committed", %i[client group topic partition seconds], "A transaction was committed.",
+       { **OWN, seconds: "since its begin" }],
+      ["transaction.aborted", %i[client group topic partition seconds error], "A transaction was not committed.",
+       { **OWN, seconds: "since its begin", error: "the cause; nil for AbortTransaction and Thread#kill" }],
       ["outbox.relaying", %i[process], "The relay of an outbox got the lock, and works from now on.",
        { process: "id of this process" }],
       ["outbox.released", %i[process], "The relay no longer works in this process: it stops, failed, or lost the lock.",

@@ -47,14 +47,16 @@ module Pelton
     attr_reader :middleware
 
     # Pelton.producer and App#producer make one for you. config: the app's settings. bus: where events are published.
-    # kafka: options of librdkafka for this producer only. native: a replacement of the native module, for tests.
-    #: (Config, ?bus: Notifications, ?native: Module?, ?kafka: Hash[String, untyped]) -> void
-    def initialize(config, bus: Notifications.new, native: nil, kafka: {})
+    # kafka: options of librdkafka for this producer only. native: a replacement of the native module, for tests. facts:
+    # of the partition whose own producer it is, for the events of its transactions.
+    #: (Config, ?bus: Notifications, ?native: Module?, ?kafka: Hash[String, untyped], ?facts: Hash[Symbol, untyped])
+    #:  -> void
+    def initialize(config, bus: Notifications.new, native: nil, kafka: {}, facts: {})
       @config = config
       @bus = bus
       @module = native
       @name = EventDispatch.client_name("#{config.client_id}.producer")
-      @client_factory = ClientFactory.new(self, config, bus, kafka, native)
+      @client_factory = ClientFactory.new(self, config, bus, kafka, native, facts)
       @queue_timeout = config.queue_timeout
       @delivery_timeout = config.delivery_timeout
       # The middleware's callables: the same Array in @middleware and in Producing.

@@ -109,7 +109,10 @@ class EmbeddedMetricsTest < Minitest::Test
     assert_equal [[], [], []], %w[started committed aborted].map { |what| happened("transaction.#{what}") }
     produce(app, name, %w[x])
     eventually(20, "a commit") { happened("transaction.committed").any? }
-    assert_equal [1, 2], [happened("transaction.started").size, counted.call.size], "transactions, series"
+    place = { group: "g", topic: name, partition: 0 }
+    assert_equal([place], happened("transaction.started").map { |event| event.slice(*place.keys) })
+    assert_equal ["pelton_transactions_total{group=\"g\",topic=\"#{name}\",outcome=\"committed\"} 1",
+                  "pelton_transaction_seconds_count{group=\"g\",topic=\"#{name}\"} 1"], counted.call
     assert app.stop
   end
 

@@ -84,6 +84,9 @@ Scenario.run do
   equal(offsets.compact.sort, offsets.compact, "committed offsets, one after the other")
   check(offsets.include?(9), "committed beside an open transaction: #{offsets.uniq}")
   equal((0...30).to_a, take(seen, 30), "messages that were processed")
-  equal([3, 3], %w[started committed].map { |what| events(server, "transaction.#{what}").size }, "transactions")
+  places = %w[started committed].map do |what|
+    events(server, "transaction.#{what}").map { |event| event.payload.values_at(:group, :topic, :partition) }
+  end
+  equal([[[group, name, 0]] * 3] * 2, places, "group, topic and partition of the transactions")
   equal([], events(server, "error.occurred").map { |event| event[:error] }, "errors")
 end

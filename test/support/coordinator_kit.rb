@@ -16,7 +16,7 @@ module CoordinatorKit
       @opened = []
     end
 
-    def open_producer(id) = @opener.call(id).tap { |producer| @opened << [id, producer] }
+    def open_producer(id, facts) = @opener.call(id, facts).tap { |producer| @opened << [id, producer] }
 
     %i[retry_at ended critical failed].each { |name| define_method(name) { |*facts| @calls << [name, *facts] } }
     def named(name) = @calls.select { |call| call.first == name }

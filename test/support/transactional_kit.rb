@@ -12,7 +12,7 @@ module TransactionalKit
     # The ids of the producers whose transactions were initialized.
     @initialized = []
     @owner.producer = @producer = transactional("app")
-    @owner.opener = ->(id) { transactional(id) }
+    @owner.opener = ->(id, _facts) { transactional(id) }
   end
 
   def teardown

@@ -102,7 +102,7 @@ class EdgesTest < Minitest::Test
      "WARN  pelton[#{Process.pid}] c FAIL: text", "INFO  pelton[#{Process.pid}] c opened",
      "c disconnected after being idle", "c reconnected", "ERROR pelton[#{Process.pid}] c closed, 2 messages not",
      "c was garbage collected without a close, 2 messages not delivered: call close on it",
-     "c: transaction aborted after 0.5 s: RuntimeError: the reason",
+     "c (g orders/3): transaction aborted after 0.5 s: RuntimeError: the reason",
      "ERROR pelton[#{Process.pid}] c failed and is replaced by a new client (attempt 2): RuntimeError: the reason",
      "c has a new client after RuntimeError: the reason", "ERROR pelton[#{Process.pid}] c: RuntimeError: the reason",
      "ERROR pelton[#{Process.pid}] c: a flush ended with 4 messages still in flight; c: not delivered since the " \
@@ -140,7 +140,7 @@ class EdgesTest < Minitest::Test
     bus.subscribe(Pelton::Reporters::Log.new(logger))
     bus.publish("producer.closed", client: "c", undelivered: 0)
     bus.publish("producer.disconnected", client: "c", idle: false)
-    bus.publish("transaction.aborted", client: "c", seconds: 1, error: nil)
+    bus.publish("transaction.aborted", client: "c", group: nil, topic: nil, partition: nil, seconds: 1, error: nil)
     bus.publish("producer.fatal", client: "c", error: RuntimeError.new("x"), attempt: 1, final: true)
     assert_equal [[1, "c closed"], [1, "c disconnected"], [1, "c: transaction aborted after 1.0 s"],
                   [3, "c failed and is not replaced (attempt 1): RuntimeError: x"]], lines

@@ -12,6 +12,7 @@ class EventTextTest < Minitest::Test
   ERROR = 3
   FAILED = KeyError.new("no total")
   PLACE = { group: "g", topic: "orders", partition: 3 }.freeze
+  NOWHERE = PLACE.transform_values { nil }.freeze
   FAILURE = { **PLACE, offset: 41, attempts: 2, error: FAILED }.freeze
 
   CONSUMED = { **PLACE, attempt: 1, error: nil, consumption_lag: nil }.freeze
@@ -102,9 +103,12 @@ class EventTextTest < Minitest::Test
                          [{ client: "p", final: false, attempt: 1, error: FAILED }, ERROR,
                           "p failed and is replaced by a new client (attempt 1): KeyError: no total"]],
     "producer.reloaded" => [[{ client: "p", error: FAILED }, WARN, "p has a new client after KeyError: no total"]],
-    "transaction.aborted" => [[{ client: "p", seconds: 0.52, error: FAILED }, WARN,
+    "transaction.aborted" => [[{ client: "p", **NOWHERE, seconds: 0.52, error: FAILED }, WARN,
                                "p: transaction aborted after 0.5 s: KeyError: no total"],
-                              [{ client: "p", seconds: 0.52, error: nil }, INFO, "p: transaction aborted after 0.5 s"]],
+                              [{ client: "p", **NOWHERE, seconds: 0.52, error: nil }, INFO,
+                               "p: transaction aborted after 0.5 s"],
+                              [{ client: "p", **PLACE, seconds: 0.52, error: nil }, INFO,
+                               "p (g orders/3): transaction aborted after 0.5 s"]],
     "kafka.log" => [ERROR, ERROR, ERROR, ERROR, WARN, INFO, INFO, DEBUG, DEBUG].map.with_index do |severity, level|
       [{ client: "p", level: level, facility: "FAIL", message: "gone" }, severity, "p FAIL: gone"]
     end,

@@ -30,7 +30,7 @@ class ExactlyOnceBesideTest < Minitest::Test
 
   def test_an_open_that_fails_is_tried_again
     failing = 1
-    @owner.opener = lambda do |id|
+    @owner.opener = lambda do |id, _facts|
       raise Pelton::KafkaError.new(-195, :_TRANSPORT) if (failing -= 1).zero?
 
       transactional(id)

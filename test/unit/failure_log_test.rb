@@ -210,7 +210,7 @@ class FailureLogTest < Minitest::Test
     log
     @bus.publish("producer.closed", client: "c", undelivered: 0)
     @bus.publish("producer.unclosed", client: "c", undelivered: 0)
-    @bus.publish("transaction.aborted", client: "c", seconds: 1.0, error: nil)
+    @bus.publish("transaction.aborted", client: "c", group: nil, topic: nil, partition: nil, seconds: 1.0, error: nil)
     @bus.publish("kafka.log", client: "c", level: 6, facility: "X", message: "chatter")
     assert_empty texts
     @bus.publish("producer.closed", client: "c", undelivered: 2)

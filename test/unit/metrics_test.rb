@@ -305,6 +305,7 @@ class MetricsTest < Minitest::Test
   def test_failures_transactions_and_rebalances
     metrics
     route = { group: "g", topic: "orders", partition: 0 }
+    nowhere = route.transform_values { nil }
     publish("consumer.retrying", **route)
     publish("message.postponed", **route)
     publish("message.dead_lettered", **route)
@@ -313,8 +314,8 @@ class MetricsTest < Minitest::Test
     publish("partition.revoked", **route, lost: true)
     publish("partition.revoked", **route, lost: false)
     publish("rebalance.finished", group: "g", seconds: 0.2)
-    publish("transaction.committed", client: "p", seconds: 1)
-    publish("transaction.aborted", client: "p", seconds: 1)
+    publish("transaction.committed", client: "p", **nowhere, seconds: 1)
+    publish("transaction.aborted", client: "p", **nowhere, seconds: 1)
     publish("message.delivery_failed", topic: "orders")
     publish("producer.queue_full", client: "p", waits: 3)
     counts(**route).waited(0.2)
@@ -324,6 +325,19 @@ class MetricsTest < Minitest::Test
                  "rebalances" => 1, "rebalance_seconds" => 1, "delivery_failures" => 1, "queue_full_waits" => 3,
                  "transactions" => 1, "transaction_seconds" => 2, "job_wait_seconds" => 1 }
     assert_equal expected, counted
+  end
+
+  # A partition's own producer has another name after each rebalance.
+  def test_transactions_count_by_topic_or_by_client
+    metrics
+    place = { group: "g", topic: "orders" }
+    3.times { publish("transaction.committed", client: "p##{_1}", **place, partition: _1, seconds: 1) }
+    publish("transaction.committed", client: "p#9", group: nil, topic: nil, partition: nil, seconds: 1)
+    series = text.scan(/^pelton_transaction(?:s_total|_seconds_count).*/)
+    assert_equal ["pelton_transactions_total{group=\"g\",topic=\"orders\",outcome=\"committed\"} 3",
+                  "pelton_transactions_total{client=\"p#9\",outcome=\"committed\"} 1",
+                  "pelton_transaction_seconds_count{group=\"g\",topic=\"orders\"} 3",
+                  "pelton_transaction_seconds_count{client=\"p#9\"} 1"], series
   end
 
   def test_a_rack_app

@@ -69,8 +69,11 @@ class StatsdTest < Minitest::Test
      ["job.finished", { **route, kind: :consume, waited: 0.25 }, "job.wait:250.0|ms|#group:g,topic:t"],
      ["error.occurred", { error: IOError.new, source: "a b" }, "errors:1|c|#source:a_b"],
      ["message.delivery_failed", { topic: "t" }, "delivery_failures:1|c|#topic:t"],
-     ["transaction.committed", { client: "p", seconds: 0.5 }, "transaction.committed:500.0|ms"],
-     ["transaction.aborted", { client: "p", seconds: 0.5 }, "transaction.aborted:500.0|ms"],
+     ["transaction.committed", { client: "p", **route, seconds: 0.5 },
+      "transaction.committed:500.0|ms|#group:g,topic:t"],
+     ["transaction.aborted", { client: "p", group: nil, topic: nil, partition: nil, seconds: 0.5 },
+      "transaction.aborted:500.0|ms"],
+     ["transaction.aborted", { client: "p", **route, seconds: 0.5 }, "transaction.aborted:500.0|ms|#group:g,topic:t"],
      ["rebalance.finished", { group: "g", seconds: 2 }, "rebalance:2000|ms|#group:g"]].each do |name, payload, line|
       @bus.publish(name, **payload)
       assert_equal ["pelton.#{line}"], received, name

@@ -35,6 +35,21 @@ class TransactionOwnerTest < Minitest::Test
     assert_empty fake.committed
   end
 
+  def test_events_of_transactions_name_the_partition_whose_producer_it_is
+    @bus.subscribe("transaction.started") { |event| @events << event }
+    place = { group: "g", topic: "orders", partition: 3 }
+    { place => place, {} => place.transform_values { nil } }.each do |facts, wanted|
+      @events.clear
+      own = Pelton::Producer.new(@config, bus: @bus, native: @module, facts: facts)
+      own.transaction { 1 }
+      own.transaction { raise Pelton::AbortTransaction }
+      own.close
+      assert_equal %w[transaction.started transaction.committed transaction.started transaction.aborted], names
+      named = @events.map { |event| event.payload.slice(:client, *place.keys) }
+      assert_equal [{ client: own.name, **wanted }], named.uniq
+    end
+  end
+
   def test_nothing_can_be_produced_by_a_transaction_that_is_over
     ends = { commit: -> {}, abort: -> { raise Pelton::AbortTransaction } }
     ends.each_value do |finish|

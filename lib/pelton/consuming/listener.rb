@@ -36,10 +36,11 @@ module Pelton
 
       # on_failure: called with an error after which the server has to stop, and with self if this listener failed.
       # producer: returns the app's producer. open_producer: returns a new one on the group's cluster, with this
-      # transactional.id or nil. runs_checks: does this listener run the checks of the monitor? ahead: decodes batches
-      # eagerly; nil: off. generations: see Rebalance.
+      # transactional.id or nil, and the facts of its partition. runs_checks: does this listener run the checks of the
+      # monitor? ahead: decodes batches eagerly; nil: off. generations: see Rebalance.
       #: (Routing::Group, Config, subscription: Subscription, jobs: JobsQueue, bus: Notifications, monitor: ResourceMonitor,
-      #:  ?runs_checks: bool, ?ahead: Parallel::EagerDecoding?, ?producer: ^() -> Producer, ?open_producer: ^(String?) -> Producer,
+      #:  ?runs_checks: bool, ?ahead: Parallel::EagerDecoding?, ?producer: ^() -> Producer,
+      #:  ?open_producer: ^(String?, ?Hash[Symbol, untyped]) -> Producer,
       #:  ?on_failure: ^(Exception, ?Listener) -> void, ?generations: Hash[String, Integer]) -> void
       def initialize(group, config, subscription:, jobs:, bus:, monitor:, runs_checks: false, ahead: nil,
                      producer: nil, open_producer: nil, on_failure: nil, generations: Hash.new(0))
@@ -120,7 +121,7 @@ module Pelton
       def failed(error, facts) = notify(:failed, error, facts)
       def critical(error) = @on_failure&.call(error)
       def producer = @producer&.call
-      def open_producer(id) = @open_producer.call(id)
+      def open_producer(id, facts) = @open_producer.call(id, facts)
 
       def inspect = "#<#{self.class} #{@group.name}>"
 

@@ -208,7 +208,9 @@ module Pelton
 
       def transaction_aborted(event)
         cause = event[:error]
-        [cause ? 2 : 1, format("%s: transaction aborted after %.1f s%s", event[:client], event[:seconds],
+        client = event[:client]
+        client += " (#{partition(event)})" if event[:topic]
+        [cause ? 2 : 1, format("%s: transaction aborted after %.1f s%s", client, event[:seconds],
                                cause ? ": #{error(cause)}" : "")]
       end
 

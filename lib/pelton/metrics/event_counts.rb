@@ -184,10 +184,12 @@ module Pelton
 
       def add(name, values, number = 1) = synchronize { @families[name].add(values, number) }
 
+      # A partition's own producer has another name after each rebalance, so it counts by group and topic.
       def transaction(event, outcome)
+        labels = [*route(event), (event[:client] unless event[:topic])]
         synchronize do
-          @families[:transactions].add([event[:client], outcome])
-          @families[:transaction_seconds].observe([event[:client]], event[:seconds])
+          @families[:transactions].add([*labels, outcome])
+          @families[:transaction_seconds].observe(labels, event[:seconds])
         end
       end
 

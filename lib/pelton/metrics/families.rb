@@ -10,6 +10,8 @@ module Pelton
       SIZES = [1, 10, 50, 100, 500, 1000, 5000].freeze
       ROUTE = %i[group topic].freeze
       PARTITION = %i[group topic partition].freeze
+      # Transactions of partitions count by group and topic, and those of other producers by client.
+      TRANSACTION = [*ROUTE, :client].freeze
 
       TABLE = {
         consumer_messages: [:counter, "Messages that consumers got; at another attempt they count again.", ROUTE],
@@ -28,7 +30,7 @@ module Pelton
         delivery_failures: [:counter, "Produced messages that were not delivered, and for which no code waited.",
                             %i[topic]],
         queue_full_waits: [:counter, "Waits of produce for space in the queue.", %i[client]],
-        transactions: [:counter, "Transactions by outcome.", %i[client outcome]],
+        transactions: [:counter, "Transactions by outcome.", [*TRANSACTION, :outcome]],
         outbox_sent_messages: [:counter, "Rows of the outbox that this process sent."],
         sent_messages: [:counter, "Messages sent to brokers, by librdkafka.", %i[client]],
         sent_message_bytes: [:counter, "Bytes of sent messages, by librdkafka.", %i[client]],
@@ -41,7 +43,7 @@ module Pelton
         job_wait_seconds: [:histogram, "Time that a job waited for a worker.", ROUTE, SECONDS],
         rebalance_seconds: [:histogram, "Duration of rebalances.", %i[group], SECONDS],
         produce_seconds: [:histogram, "Time from the produce call until Kafka had the message.", %i[client], SECONDS],
-        transaction_seconds: [:histogram, "Duration of transactions.", %i[client], SECONDS],
+        transaction_seconds: [:histogram, "Duration of transactions.", TRANSACTION, SECONDS],
         consumer_lag_messages: [:gauge, "Messages of all owned partitions that are not done.", ROUTE],
         partition_lag_messages: [:gauge, "Messages of a partition that are not done.", PARTITION],
         partition_lag_seconds: [:gauge, "Age of the first message of the last call of consume; 0 without a lag.",

@@ -64,9 +64,9 @@ module Pelton
       def room?(values) = @cells.key?(values) || @cells.size < @limit
       def other = ["other"] * @labels.size
 
-      # {group="billing",topic="orders"}, with `more` at its end.
+      # {group="billing",topic="orders"}, with `more` at its end. A series does not have the labels whose value is nil.
       def text(values, *more)
-        pairs = @labels.zip(values).map { |label, value| "#{label}=\"#{escape(value)}\"" }
+        pairs = @labels.zip(values).filter_map { |label, value| "#{label}=\"#{escape(value)}\"" unless value.nil? }
         pairs.concat(more)
         pairs.empty? ? "" : "{#{pairs.join(",")}}"
       end

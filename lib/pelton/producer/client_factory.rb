@@ -22,15 +22,17 @@ module Pelton
       #: () -> Hash[String, untyped]
       attr_reader :kafka
 
-      # native: a replacement of the native module, or nil.
-      #: (Producer, Config, Notifications, Hash[String, untyped], Module?) -> void
-      def initialize(producer, config, bus, kafka, native)
+      # native: a replacement of the native module, or nil. facts: of the partition whose own producer it is,
+      # {group: "billing", topic: "orders", partition: 3}; otherwise empty.
+      #: (Producer, Config, Notifications, Hash[String, untyped], Module?, Hash[Symbol, untyped]) -> void
+      def initialize(producer, config, bus, kafka, native, facts)
         @producer = producer
         @name = producer.name
         @config = config
         @bus = bus
         @kafka = kafka.dup.freeze
         @native = native
+        @facts = facts
       end
 
       # The native module.
@@ -64,7 +66,7 @@ module Pelton
         return report_produced(opener.call(options)) unless replaced?(options)
 
         client = ClientReplacement.new(@name, @config, @bus, options, &opener)
-        client = Transactions.new(@producer, @config, @bus, client) if options.key?("transactional.id")
+        client = Transactions.new(@producer, @config, @bus, client, @facts) if options.key?("transactional.id")
         report_produced(client)
       end
 

@@ -42,10 +42,13 @@ module Pelton
           "message.max.bytes" => LARGEST }
       end
 
-      #: (Producer, Config, Notifications, ClientReplacement) -> void
-      def initialize(producer, config, bus, replacement)
+      # facts: see ClientFactory.
+      #: (Producer, Config, Notifications, ClientReplacement, Hash[Symbol, untyped]) -> void
+      def initialize(producer, config, bus, replacement, facts)
         @producer = producer
         @name = producer.name
+        # What its events have in common.
+        @facts = { client: @name, group: nil, topic: nil, partition: nil, **facts }.freeze
         @timeout = config.transaction_timeout
         @abort_timeout = [ABORT_TIMEOUT, @timeout].min
         @ack_wait = config.abort_ack_wait
@@ -137,7 +140,7 @@ module Pelton
       def once(outcome, &block)
         outcome.started = Clock.now
         start
-        @bus.publish("transaction.started", client: @name)
+        @bus.publish("transaction.started", **@facts)
         @transaction.begun(Transaction.limit(@replacement.options))
         value = whole(&block)
         outcome.committing = true
@@ -277,9 +280,9 @@ module Pelton
         return unless outcome.started && outcome.pid == Process.pid
 
         seconds = Clock.now - outcome.started
-        return @bus.publish("transaction.committed", client: @name, seconds: seconds) if outcome.committed
+        return @bus.publish("transaction.committed", **@facts, seconds: seconds) if outcome.committed
 
-        @bus.publish("transaction.aborted", client: @name, seconds: seconds, error: outcome.error)
+        @bus.publish("transaction.aborted", **@facts, seconds: seconds, error: outcome.error)
       end
     end
   end

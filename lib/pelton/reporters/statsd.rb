@@ -126,7 +126,11 @@ module Pelton
 
       def milliseconds(seconds) = (seconds * 1000).round(3)
       def count(name, event) = deliver([[name, 1, "c", event.payload.slice(:group, :topic)]])
-      def time(name, event) = deliver([[name, milliseconds(event[:seconds]), "ms", event.payload.slice(:group)]])
+
+      def time(name, event)
+        deliver([[name, milliseconds(event[:seconds]), "ms", event.payload.slice(:group, :topic)]])
+      end
+
       def clean(text) = text.to_s.scrub("_").gsub(UNSAFE, "_")
 
       def line(name, value, type, tags)

@@ -28,15 +28,15 @@ module Pelton
                                 native: @native, kafka: options(group))
     end
 
-    # A lambda that opens producers for a group. If the app's producer is transactional, a producer without an id gets
-    # one of the group.
-    #: (Routing::Group) -> ^(String?) -> Producer
+    # A lambda that opens producers for a group, with the facts of a partition (see Producer.new). If the app's producer
+    # is transactional, a producer without an id gets one of the group.
+    #: (Routing::Group) -> ^(String?, ?Hash[Symbol, untyped]) -> Producer
     def producers(group)
-      lambda do |id|
+      lambda do |id, facts = {}|
         id ||= @config.kafka[TRANSACTIONAL]&.then { |apps| "#{apps}/#{group.name}" }
         # They also send copies of failed messages. The broker decides about their size.
         kafka = { **group.connection, TRANSACTIONAL => id, **Producer::UNLIMITED }.compact
-        Producer.new(@config, bus: @bus, native: @native, kafka: kafka)
+        Producer.new(@config, bus: @bus, native: @native, kafka: kafka, facts: facts)
       end
     end
 

@@ -19,7 +19,7 @@ module Pelton
         # Returns the producer. Opens it at the first call, and at the first one after a `close`.
         #: () -> Producer
         def producer
-          @producer ||= @coordinator.owner.open_producer(transactional_id)
+          @producer ||= @coordinator.owner.open_producer(transactional_id, @coordinator.facts)
         end
 
         #: () -> void
