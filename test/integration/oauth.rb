@@ -41,8 +41,12 @@ Scenario.run do
 
   # --- a callback that fails at first (librdkafka asks again 10 s later) -------------------------------------------
   tries = 0
+  go_on = Thread::Queue.new # closed once the first failure was seen
   flaky = lambda do |client|
-    (tries += 1) == 1 ? raise(IOError, "no route to the token server") : token.(client, 600)
+    raise IOError, "no route to the token server" if (tries += 1) == 1
+
+    go_on.pop
+    token.(client, 600)
   end
   late = app(kafka: secure, oauth: flaky, client_id: "late")
   late.producer.produce_async(topic: name, payload: "late")
@@ -51,6 +55,7 @@ Scenario.run do
   check(error.message.include?("no route to the token server"), "the wait's error tells why: #{error.message}")
   failures = events(late, "error.occurred").select { |event| event[:source] == "oauth" }
   equal([[late.producer.name, IOError]], failures.map { |event| [event[:client], event[:error].class] }, "failures")
+  go_on.close
 
   # --- both directions, while tokens come and go -----------------------------------------------------------------
   seen = Thread::Queue.new

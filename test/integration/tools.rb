@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 # once: commands for developers, on the first Ruby
+# time limit: 1800
 
 require "json"
 require "open3"

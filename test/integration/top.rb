@@ -98,7 +98,7 @@ Scenario.run do
   shows.call("the job after fg", running_job)
   equal("010", terminal.call, "the screen of top")
   system(*tmux, "send-keys", "q")
-  eventually(20, -> { "the end after fg\n#{screen.call}" }) { !screen.call.include?("q quits") }
+  shows.call("the shell's prompt after fg", /[#$]\s*\z/)
   system(*tmux, "send-keys", "echo ended with $?", "Enter")
   shows.call("the exit code", /^ended with 0/)
   equal("101", terminal.call, "the terminal at the end")

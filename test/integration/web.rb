@@ -10,6 +10,8 @@ require "pelton/web/http_server"
 # once: the numbers are Kafka's
 
 Scenario.run do
+  # A look asks about each group, and on the shared broker other scenarios leave hundreds.
+  self.bootstrap = TestBroker.start.bootstrap
   name = topic(partitions: 2)
   group = unique("web")
   gate = Thread::Queue.new
@@ -21,7 +23,7 @@ Scenario.run do
   all.topics { topic declared, partitions: 4 }
   web = Pelton::Web.new(all)
   server = Pelton::Web::HttpServer.new(web, bind: "127.0.0.1", port: 0, bus: all.notifications)
-  # With the further pages of a list, which has the groups and topics of other scenarios, too.
+  # With the further pages of a list.
   get = lambda do |path, page: 1, **query|
     response = Net::HTTP.get_response("127.0.0.1", "#{path}?#{URI.encode_www_form(page: page, **query)}", server.port)
     check(%w[200 404].include?(response.code), "#{path}: #{response.code}")

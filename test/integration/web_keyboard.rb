@@ -16,6 +16,8 @@ Scenario.needs(Browser.missing)
 KEYS = { enter: "\uE007", escape: "\uE00C", tab: "\uE004", space: " " }.freeze
 
 Scenario.run do
+  # A look asks about each group, and on the shared broker other scenarios leave hundreds.
+  self.bootstrap = TestBroker.start.bootstrap
   prefix = unique("keys")
   dead = "#{prefix}.dead"
   schedule = topic(name: "#{prefix}.schedule")

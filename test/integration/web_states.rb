@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 # first: it takes minutes
+# time limit: 1800
 
 require "support/axe"
 require "support/browser"

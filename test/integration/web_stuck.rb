@@ -9,6 +9,8 @@ require "pelton/web"
 # once: the states are Pelton's, whatever the Ruby
 
 Scenario.run do
+  # A look asks about each group, and on the shared broker other scenarios leave hundreds.
+  self.bootstrap = TestBroker.start.bootstrap
   name = topic(partitions: 5)
   group = unique("stuck")
   gate = Thread::Queue.new
@@ -47,7 +49,7 @@ Scenario.run do
   all.start
   # One message of each partition is done, and there is a commit.
   all.producer.produce_many_sync(Array.new(5) { |number| { topic: name, partition: number, payload: "x" } })
-  writer = app(kafka: { "transactional.id" => unique("writer") })
+  writer = app(kafka: { "transactional.id" => unique("writer"), "transaction.timeout.ms" => 600_000 })
   writer.producer.transaction do |tx|
     tx.produce_sync(topic: name, partition: 2, payload: "x")
     more = [0, 1, 2, 3, 4].flat_map { |number| [{ topic: name, partition: number, payload: "y" }] * 2 }
