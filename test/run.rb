@@ -191,9 +191,10 @@ class TestRun
     @skipped += skipped
   end
 
-  # Where only the end of the output is kept, it shows why.
+  # Where only the end of the output is kept, it shows why: by an error's message, or by the last thing that was done.
   def fail_with(what, lines)
-    @failures << "failed: #{what}" << lines.first(10).map { |line| "    #{line.chomp[0, 600]}" }
+    lines = lines.first(5) + lines.last(5) if lines.size > 10
+    @failures << "failed: #{what}" << lines.map { |line| "    #{line.chomp[0, 600]}" }
   end
 
   # A run that proved nothing must not look like success.
