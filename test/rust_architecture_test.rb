@@ -114,10 +114,11 @@ class RustArchitectureTest < Minitest::Test
   end
 
   # A callback may run before its client exists. librdkafka's reports therefore arrive as events with the client's
-  # name. These two callbacks do not need the client.
-  def test_librdkafka_calls_back_only_for_sockets
+  # name. These three callbacks do not need the client.
+  def test_librdkafka_calls_back_only_for_sockets_and_certificates
     found = RUST.flat_map { |path| code_of(path).scan(/\brd_kafka_(?:conf|topic_conf)_set_\w+_cb\b/) }.uniq
-    assert_equal %w[rd_kafka_conf_set_closesocket_cb rd_kafka_conf_set_resolve_cb], found.sort
+    assert_equal %w[rd_kafka_conf_set_closesocket_cb rd_kafka_conf_set_resolve_cb rd_kafka_conf_set_ssl_cert_verify_cb],
+                 found.sort
   end
 
   # One owner frees what librdkafka gives away, in its only Drop. So nothing is freed twice.

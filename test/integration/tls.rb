@@ -69,8 +69,8 @@ Scenario.run do
     "a wrong password" => [{ "sasl.password" => "hush-wrong" }, /invalid credentials.*_AUTHENTICATION/],
     "an unknown user" => [{ "sasl.username" => "nobody" }, /invalid credentials.*_AUTHENTICATION/],
     "an unknown authority" => [{ "ssl.ca.location" => path.("stranger.pem") }, /certificate could not be verified/],
-    "a revoked certificate" => [{ "ssl.crl.location" => path.("revoked.pem") }, /certificate could not be verified/],
-    "another host's certificate" => [elsewhere, /certificate could not be verified/],
+    "a revoked certificate" => [{ "ssl.crl.location" => path.("revoked.pem") }, /the broker's certificate was revoked/],
+    "another host's certificate" => [elsewhere, /the broker's certificate is for another host name/],
     "no TLS" => [{ "security.protocol" => "sasl_plaintext" }, /brokers are down/]
   }.each do |what, (options, pattern)|
     wrong = app(kafka: { **secure, **options })

@@ -6,16 +6,17 @@ require "openssl"
 module Certificates
   module_function
 
-  # A key with a certificate for it; by itself, or signed by another's. hosts: "IP:127.0.0.1"
-  def certificate(name, key: OpenSSL::PKey::RSA.new(2048), issuer: nil, hosts: nil)
+  # A key with a certificate for it; by itself, or signed by another's. hosts: "IP:127.0.0.1". from, to: seconds from
+  # now, when it begins and ends to be valid.
+  def certificate(name, key: OpenSSL::PKey::RSA.new(2048), issuer: nil, hosts: nil, from: -3600, to: 86_400)
     cert = OpenSSL::X509::Certificate.new
     cert.version = 2
     cert.serial = rand(1 << 60)
     cert.subject = OpenSSL::X509::Name.parse("/CN=#{name}")
     cert.issuer = issuer ? issuer[:cert].subject : cert.subject
     cert.public_key = key.public_key
-    cert.not_before = Time.now - 3600
-    cert.not_after = Time.now + 86_400
+    cert.not_before = Time.now + from
+    cert.not_after = Time.now + to
     extensions = OpenSSL::X509::ExtensionFactory.new
     cert.add_extension(extensions.create_extension("basicConstraints", issuer ? "CA:FALSE" : "CA:TRUE", true))
     cert.add_extension(extensions.create_extension("subjectAltName", hosts)) if hosts

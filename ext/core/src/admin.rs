@@ -327,6 +327,12 @@ impl Admin {
         0
     }
 
+    /// Retires clients whose oldest question that was given up is too old (`Connection::is_overdue`). `now`: for tests.
+    pub fn retire_overdue(&self, now: Instant) {
+        let unused = lock(&self.state).retire(|one| one.is_overdue(now));
+        unused.into_iter().for_each(Connection::end_aside);
+    }
+
     /// True when the connection's queue is empty.
     fn serve_queue(&self, queue_id: u32, queue: &crate::rd::Queue, deadline: Instant) -> bool {
         while let Some(event) = queue.poll() {
@@ -362,11 +368,7 @@ impl Source for Admin {
 
     /// Once a second, so overdue connections are retired here.
     fn all_queues(&self, queues: &mut Vec<u32>) {
-        let now = Instant::now();
-        let mut state = lock(&self.state);
-        let unused = state.retire(|one| one.is_overdue(now));
-        queues.extend(state.connections().map(Connection::queue_id));
-        drop(state);
-        unused.into_iter().for_each(Connection::end_aside);
+        self.retire_overdue(Instant::now());
+        queues.extend(lock(&self.state).connections().map(Connection::queue_id));
     }
 }

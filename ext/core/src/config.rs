@@ -44,6 +44,7 @@ fn build_within<'a>(options: impl IntoIterator<Item = (&'a str, &'a str)>, named
         let _ = conf.set("ssl.ca.location", "probe");
     }
     name_authorities_of_oidc(&mut conf);
+    conf.explain_certificates();
     Ok(conf)
 }
 

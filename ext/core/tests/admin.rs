@@ -8,7 +8,7 @@ use pelton_core::poller::Poller;
 use pelton_core::rd::{Answer, Request, codes};
 use pelton_core::wait::{self, Outcome, Parker};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::*;
 
 fn admin(servers: &str) -> Arc<Admin> {
@@ -97,6 +97,37 @@ fn a_client_keeps_64_questions_that_were_given_up() {
     assert_eq!(first, clients(&admin));
     give_up();
     assert_eq!(1, clients(&admin).len());
+    close(&admin);
+}
+
+/// librdkafka has an hour for a question, and an administrator waits up to 20 minutes for an answer. A client that
+/// keeps a question for longer than the rest would end it while another one waits: the process aborts (librdkafka
+/// issue 4605).
+#[test]
+fn a_client_with_a_question_that_was_given_up_goes_on_for_30_minutes() {
+    const MINUTE: Duration = Duration::from_secs(60);
+    let admin = admin(NOWHERE);
+    let before = Instant::now();
+    timed_out(&admin, &ask(&admin, &offsets_of("old")));
+    let both = clients(&admin);
+    timed_out(&admin, &ask(&admin, &Request::ListGroups));
+    admin.retire_overdue(before + 30 * MINUTE);
+    assert_eq!(both, clients(&admin), "not yet");
+    let open = ask(&admin, &offsets_of("new"));
+    let after = Instant::now() + 30 * MINUTE + Duration::from_millis(1);
+    admin.retire_overdue(after);
+    assert_eq!(
+        (2, false),
+        (clients(&admin).len(), admin.is_prepared(&offsets_of("new"))),
+        "it answers the open question"
+    );
+    timed_out(&admin, &open);
+    assert_eq!(both[..1], clients(&admin)[..]);
+    timed_out(&admin, &ask(&admin, &offsets_of("old")));
+    let next = clients(&admin);
+    assert_eq!((2, false), (next.len(), next[1] == both[1]), "the next question has another client");
+    admin.retire_overdue(Instant::now() + 20 * MINUTE);
+    assert_eq!(next, clients(&admin));
     close(&admin);
 }
 

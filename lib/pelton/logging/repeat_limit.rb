@@ -21,7 +21,7 @@ module Pelton
     KINDS = 1000
 
     # Facilities of librdkafka's logs about a broker. Up to syslog's level 3, librdkafka also reports them as errors.
-    REPORTED_AS_ERROR = %w[FAIL ERROR].freeze
+    REPORTED_AS_ERROR = %w[FAIL ERROR SSLCERTVRFY].freeze
     ERROR_LEVEL = 3
     # Requests that a broker did not answer: a line for each at level 6, then one that counts them at level 4.
     UNANSWERED = "REQTMOUT"

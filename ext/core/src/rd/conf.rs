@@ -1,6 +1,6 @@
 //! `rd_kafka_conf_t`: librdkafka's option names and values pass through untouched.
 
-use super::{ClientKind, ffi, openssl, resolver, sys, text};
+use super::{ClientKind, certificates, ffi, openssl, resolver, sys, text};
 use std::ffi::{CString, c_char, c_int, c_void};
 
 /// Bytes for the text of librdkafka's table of options: several times what it has.
@@ -93,6 +93,15 @@ impl Conf {
     pub fn set_events(&mut self, events: i32) {
         // SAFETY: a live conf.
         unsafe { sys::rd_kafka_conf_set_events(self.raw, events) };
+    }
+
+    /// Errors about a broker's certificate name the reason. Where nothing is verified, OpenSSL would ask, too, and
+    /// librdkafka log what does not matter.
+    pub fn explain_certificates(&mut self) {
+        if self.get("enable.ssl.certificate.verification").as_deref() == Some("true") {
+            // SAFETY: a live conf and our own function, which needs no opaque. A librdkafka without TLS refuses it.
+            unsafe { ffi::rd_kafka_conf_set_ssl_cert_verify_cb(self.raw, Some(certificates::remember)) };
+        }
     }
 
     /// Gives the raw conf away (to `rd_kafka_new`, which owns it on success).

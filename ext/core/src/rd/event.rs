@@ -1,6 +1,6 @@
 //! `rd_kafka_event_t`: what a client's queues say.
 
-use super::{PartitionList, Report, Reported, codes, ffi, opaque, sys, text};
+use super::{PartitionList, Report, Reported, certificates, codes, ffi, opaque, sys, text};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -46,7 +46,7 @@ impl Event {
 
     pub fn error_text(&self) -> String {
         // SAFETY: a live event; the string belongs to it.
-        text(unsafe { sys::rd_kafka_event_error_string(self.raw) })
+        certificates::explained(text(unsafe { sys::rd_kafka_event_error_string(self.raw) }))
     }
 
     /// (facility, message, syslog level 0–7) of a LOG event.

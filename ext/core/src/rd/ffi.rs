@@ -15,6 +15,19 @@ pub(super) type Resolve = unsafe extern "C" fn(
     opaque: *mut c_void,
 ) -> c_int;
 
+pub(super) type Verify = unsafe extern "C" fn(
+    RawClient,
+    broker: *const c_char,
+    broker_id: i32,
+    error: *mut c_int,
+    depth: c_int,
+    certificate: *const c_char,
+    size: usize,
+    reason: *mut c_char,
+    reason_size: usize,
+    *mut c_void,
+) -> c_int;
+
 type OnNew =
     unsafe extern "C" fn(RawClient, *const sys::rd_kafka_conf_t, *mut c_void, reason: *mut c_char, usize) -> c_int;
 type OnThread = unsafe extern "C" fn(RawClient, kind: c_int, name: *const c_char, *mut c_void) -> c_int;
@@ -39,6 +52,10 @@ type RawCluster = *mut sys::rd_kafka_mock_cluster_t;
 
 unsafe extern "C" {
     pub(super) fn rd_kafka_conf_set_resolve_cb(conf: *mut sys::rd_kafka_conf_t, resolve: Resolve);
+    pub(super) fn rd_kafka_conf_set_ssl_cert_verify_cb(
+        conf: *mut sys::rd_kafka_conf_t,
+        verify: Option<Verify>,
+    ) -> c_int;
     pub(super) fn rd_kafka_conf_set(
         conf: *mut sys::rd_kafka_conf_t,
         name: *const c_char,
@@ -271,7 +288,7 @@ mod tests {
                 rd_kafka_AclOperation_name rd_kafka_AclPermissionType_name;
             (_, _) rd_kafka_set_log_queue rd_kafka_flush rd_kafka_purge rd_kafka_oauthbearer_set_token_failure
                 rd_kafka_subscribe rd_kafka_subscription rd_kafka_assign rd_kafka_assignment rd_kafka_offsets_store
-                rd_kafka_message_headers rd_kafka_mock_broker_set_down rd_kafka_mock_broker_set_up rd_kafka_position;
+                rd_kafka_conf_set_ssl_cert_verify_cb rd_kafka_message_headers rd_kafka_mock_broker_set_down rd_kafka_mock_broker_set_up rd_kafka_position;
             (_, _, _) rd_kafka_fatal_error rd_kafka_committed rd_kafka_offsets_for_times rd_kafka_mock_broker_set_rtt
                 rd_kafka_mock_topic_set_error rd_kafka_NewTopic_set_config;
             (_, _, _, _) rd_kafka_conf_interceptor_add_on_new rd_kafka_interceptor_add_on_thread_start

@@ -4,6 +4,7 @@
 mod admin;
 #[cfg(wraps)]
 mod broker_wakeup;
+mod certificates;
 mod client;
 pub mod codes;
 mod commit;
