@@ -27,7 +27,8 @@ impl Subscription {
                     check(client.assign(Some(&list)))
                 };
                 self.joining.store(false, Ordering::SeqCst);
-                // Before the owner knows of them: a seek in a closed partition fails. This thread also reads them, later.
+                // Before the owner knows of them: a seek in a closed partition fails. This thread also reads them,
+                // later.
                 if !self.closing.started() {
                     made.iter().for_each(|partition| partition.open());
                 }
