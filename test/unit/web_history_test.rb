@@ -349,6 +349,14 @@ class WebHistoryTest < Minitest::Test
     assert_empty lines.call(Web::Series::SPAN + 500.0)
   end
 
+  # Processes report also after the last look at the cluster. Their line left the plot on the right.
+  def test_values_that_are_newer_than_a_plot_are_at_its_edge
+    drawn = Web::Plot.large("Errors", { "x" => series([0, 1], [100, 2], [110, 3]) }, now: 100.0)
+    assert_equal [0.0, 600.0, 600.0], drawn[/points="(.*?)"/, 1].split.map(&:to_f)
+    alone = Web::Plot.small("Errors", series([100, 2]), now: 100.0)[/points="(.*?)"/, 1].split.map(&:to_f)
+    assert_equal [119.6, 120.0], alone
+  end
+
   # Of many values, a line has some. What it leaves out is no gap.
   def test_a_line_with_many_values_has_gaps_where_they_are
     known = Web::Series.new(gap: 60)

@@ -201,19 +201,6 @@ class WebProcessesTest < Minitest::Test
     refute_includes get("/errors", { error: "<i>" }).body, "<i>"
   end
 
-  # A page with hundreds of long errors had no end.
-  def test_a_process_lists_its_last_twenty_errors_and_links_to_all_of_them
-    reported(report(errors: Array.new(25) { |number| error(number, message: "no #{number}.") }),
-             report(pid: 2, errors: [error(40, message: "another one")]))
-    page = get("/process", { id: "web:1:1" })
-    assert_match(/ no 0\. .* no 19\. .*All 25 errors of this process/m, page.text)
-    refute_includes page.text, "no 20."
-    assert_includes page.body, 'href="/errors?process=web%3A1%3A1"'
-    rest = get("/errors", { process: "web:1:1" })
-    assert_match(/Timeline in web:1 .*All errors .*no 24\./m, rest.text)
-    refute_includes rest.text[/Timeline.*/m], "another one"
-  end
-
   def test_no_errors_and_no_reports
     assert_match(/No server process has reported/, get("/errors").text)
     reported(report)

@@ -77,6 +77,20 @@ class WebTest < Minitest::Test
     assert_match(/This cluster has no topics/, get("/topics").text)
   end
 
+  # A page with hundreds of long errors had no end.
+  def test_a_process_lists_its_last_twenty_errors_and_links_to_all_of_them
+    error = { at: Pelton::Clock.wall - 50, source: "consumer.consume", class: "KeyError" }
+    errors = Array.new(25) { |number| { **error, at: error[:at] - number, message: "no #{number}." } }
+    reported(report(errors: errors), report(pid: 2, errors: [{ **error, message: "another one" }]))
+    page = get("/process", { id: "web:1:1" })
+    assert_match(/ no 0\. .* no 19\. .*All 25 errors of this process/m, page.text)
+    refute_includes page.text, "no 20."
+    assert_includes page.body, 'href="/errors?process=web%3A1%3A1"'
+    rest = get("/errors", { process: "web:1:1" })
+    assert_match(/Timeline in web:1 .*All errors .*no 24\./m, rest.text)
+    refute_includes rest.text[/Timeline.*/m], "another one"
+  end
+
   # It said that nothing waits, though a new group failed at its first message.
   def test_the_lag_of_a_group_says_how_many_partitions_it_lacks
     orders

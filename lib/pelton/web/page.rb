@@ -74,6 +74,9 @@ module Pelton
         raise error if error.is_a?(KafkaError) && Page.away?(error)
       end
 
+      # What a page says in the place of what it could not read. The notice at the top has why Kafka is away.
+      def explained(problem) = problem.equal?(error) ? "Not known while Kafka does not answer." : problem.message
+
       # The same before a whole topic is read, which waits as long as Kafka is away. So the leaders of its partitions
       # are asked something first.
       # Returns the offsets that each partition has: {0 => 20...120}.

@@ -113,7 +113,7 @@ module Pelton
           next if part.empty?
 
           # A value alone is a short line.
-          part << [part.last.first + (scale[:span] * 0.003), part.last.last] if part.size == 1
+          part = [[part.last.first - (scale[:span] * 0.003), part.last.last], *part] if part.size == 1
           Html.tag(:polyline, nil, points: coordinates(part, width, height, scale), class: "line-#{index}")
         end
       end
@@ -121,7 +121,8 @@ module Pelton
       def coordinates(points, width, height, scale)
         top = [scale[:top], 0.001].max
         points.map do |time, value|
-          x = width * (1 - ((scale[:now] - time) / scale[:span]))
+          # A report may be newer than the look at the cluster.
+          x = (width * (1 - ((scale[:now] - time) / scale[:span]))).clamp(0, width)
           format("%<x>.1f,%<y>.1f", x: x, y: (height - 1) - ((height - 2) * value.fdiv(top)))
         end.join(" ")
       end

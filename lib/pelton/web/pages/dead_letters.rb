@@ -56,7 +56,7 @@ module Pelton
           in_time = TimeLimit.run { read(windows(ranges)) }
           @unread = unread(in_time, ranges.each_value.sum(&:size))
         rescue Error => e
-          @problem = e.message
+          @problem = explained(e)
         end
 
         # [{ 0 => 900...1000 }, { 0 => 0...900 }]: the newest offsets of each partition, then those before them.

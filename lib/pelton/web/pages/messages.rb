@@ -36,7 +36,7 @@ module Pelton
 
           @found = topic && read.tap { |found| decode(found.messages, @reading.format) }
         rescue ConfigError, KafkaError, InvalidMessageError => e
-          @problem = e.message
+          @problem = explained(e)
           @found = nil
         end
 

@@ -37,7 +37,7 @@ module Pelton
 
           @found = text && search
         rescue ConfigError, KafkaError => e
-          @problem = e.message
+          @problem = explained(e)
           @found = nil
         end
 
