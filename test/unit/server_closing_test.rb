@@ -87,10 +87,16 @@ class ServerClosingTest < Minitest::Test
 
   def test_stop_that_finishes_running_messages_but_not_the_gap_reports_messages_that_repeat
     server = start_with("aaabcbcbc")
-    stopping = stop(server, timeout: 3) # 1 s of it is the flush's
-    assert_nil stopping.join(1) # so long takes this call: another one would be too long
-    @gate << :on
-    refute stopping.value
+    later = 0 # seconds
+    now = Pelton::Clock.method(:now)
+    Pelton::Clock.stub(:now, -> { now.call + later }) do
+      stopping = stop(server, timeout: 101) # 1 s of it is the flush's
+      coordinator = server.instance_variable_get(:@listeners).first.coordinators.first
+      eventually { coordinator.instance_variable_get(:@closing).finishes_gaps? }
+      later = 60 # so long takes this call: another one would be too long
+      @gate << :on
+      refute stopping.value
+    end
     assert_equal ["orders/0: 6 finished messages behind offset 1 will be repeated"], server.unfinished_work
     assert_equal 1, position
   end
