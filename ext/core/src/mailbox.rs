@@ -180,4 +180,23 @@ mod tests {
         mailbox.push(());
         assert_eq!([Outcome::Ready, Outcome::Ready], [wait(), wait()], "until it is taken");
     }
+
+    #[test]
+    fn a_waiter_that_left_is_not_woken() {
+        struct Woken(AtomicU64);
+        impl Wake for Woken {
+            fn wake(&self) {
+                self.0.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+        let (mailbox, waiter) = (Mailbox::default(), Arc::new(Woken(AtomicU64::new(0))));
+        let wakes: Arc<dyn Wake> = waiter.clone();
+        mailbox.add_waiter(Arc::clone(&wakes));
+        mailbox.push(1);
+        assert_eq!(1, waiter.0.load(Ordering::SeqCst));
+        mailbox.take_all();
+        mailbox.remove_waiter(&wakes);
+        mailbox.push(2);
+        assert_eq!(1, waiter.0.load(Ordering::SeqCst));
+    }
 }

@@ -341,3 +341,6 @@ fn explained(message: &FetchedMessage) -> String {
         decompression::limit()
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@ use pelton_core::error::Error;
 use pelton_core::events::EventKind;
 use pelton_core::poller::Poller;
 use pelton_core::producer::{Outgoing, Producer};
-use pelton_core::rd::MAX_POSITIONS;
+use pelton_core::rd::{MAX_POSITIONS, codes};
 use pelton_core::subscription::{Options, SubscriptionEvent};
 use pelton_core::wait::{self, Outcome, Parker};
 use std::collections::HashSet;
@@ -299,4 +299,31 @@ fn partitions_of_a_topic_that_kafka_refuses_are_asked_for_once() {
     let asked = cluster.watched_requests().into_iter().filter(|kind| *kind == METADATA).count();
     assert!(asked < 5, "{asked} times");
     close_producer(&producer);
+}
+
+/// The first request may have created it.
+#[test]
+fn partitions_of_a_missing_topic_are_asked_for_again_for_a_second_and_no_longer() {
+    let cluster = cluster("missing", 1);
+    let producer = producer(&cluster.bootstrap_servers(), &[]);
+    cluster.topic_error("missing", codes::UNKNOWN_TOPIC_OR_PART).expect("missing");
+    let started = Instant::now();
+    assert_eq!(Err(Error::code(codes::UNKNOWN_TOPIC_OR_PART)), producer.partition_count("missing", SECONDS));
+    let took = started.elapsed();
+    assert!((Duration::from_millis(800)..SECONDS / 2).contains(&took), "{took:?}");
+    close_producer(&producer);
+}
+
+/// Waiting makes room for a message of just the queue's size. None is ever enough for a larger one.
+#[test]
+fn only_a_message_larger_than_the_whole_queue_is_refused_for_good() {
+    let options = [("queue.buffering.max.kbytes", "1"), ("log_level", "0")];
+    let producer = producer("127.0.0.1:1", &options);
+    let send = |bytes: usize| producer.produce(message("t", 0, &vec![b'x'; bytes])).map(drop);
+    assert_eq!([Ok(()), Err(Error::QueueFull)], [send(1), send(1024)]);
+    assert_eq!(Err(Error::code(codes::LARGER_THAN_QUEUE)), send(1025));
+    producer.purge().expect("ours");
+    assert_eq!(Outcome::Ready, producer.wait_flushed(&Parker::new(), wait::deadline(Some(SECONDS))));
+    assert_eq!(Ok(()), send(1024));
+    producer.close(Duration::ZERO).expect("ours");
 }

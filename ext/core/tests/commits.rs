@@ -141,3 +141,13 @@ fn a_removed_mark_is_not_committed_and_removing_what_is_not_marked_is_no_error()
     close_subscription(&member);
     assert_eq!(None, committed(&servers, "g"));
 }
+
+#[test]
+fn an_offset_of_zero_is_committed_as_any_other() {
+    let (_cluster, servers) = filled();
+    let member = subscription(&servers, "g", Options::default(), &[]);
+    assert_eq!(None, committed(&servers, "g"));
+    member.commit_offset("t", 0, 0, -1, None).expect("committed");
+    assert_eq!(Some(0), committed(&servers, "g"));
+    close_subscription(&member);
+}

@@ -266,3 +266,26 @@ impl Packer {
         (self.chunks, tasks)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chunk_takes_no_more_memory_than_its_messages_may_need() {
+        let payload = [b'x'; 1_000];
+        for (count, rooms) in [(100, [CHUNK_BYTES, CHUNK_BYTES, CHUNK_BYTES, 4_000]), (3, [3_000, 0, 0, 0])] {
+            let mut packer = Packer::new("t".into(), 0, 0, Format::LAZY.into(), None, usize::MAX);
+            (packer.messages_left, packer.bytes_left) = (count, count * payload.len());
+            for offset in 0..count as i64 {
+                packer.pack((offset, 7, -1), Some(&payload), None, payload.len(), |_| ());
+                let (room, taken) = (rooms[packer.chunks.len()] + PADDING, packer.bytes.capacity());
+                // One of a chunk that is gone may be larger.
+                let most = if room < CHUNK_BYTES { room } else { CHUNK_BYTES * 2 };
+                assert!(taken <= most, "{taken} bytes for {room}");
+                assert!(packer.records.capacity() <= count);
+            }
+            assert_eq!(count, packer.finish().0.iter().map(|chunk| chunk.records().len()).sum());
+        }
+    }
+}

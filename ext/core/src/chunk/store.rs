@@ -111,3 +111,19 @@ impl Drop for Decoded {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Otherwise it would have the documents of all chunks that it was used for, up to its limit.
+    #[test]
+    fn a_tree_that_is_used_again_is_empty() {
+        for _ in 0..10 {
+            let mut tree = Tree::new();
+            tree.parse_json(b"[1,2,3]", 0, 7).expect("JSON");
+            drop(Decoded { tree, roots: Vec::new(), room: None });
+            assert!(std::iter::from_fn(|| TREES.take()).all(|tree| tree.end() == Tree::new().end()));
+        }
+    }
+}

@@ -245,3 +245,11 @@ fn a_number_and_a_literal_that_only_ruby_compares_are_undecided() {
         assert_eq!(Some(found), ask(&filter, Some(r#"{"a":"7"}"#)));
     }
 }
+
+/// Ruby's times have fractions of nanoseconds.
+#[test]
+fn a_time_of_kafka_compares_with_one_that_is_finer() {
+    let compared = |own: Literal| [4, 5, 6].map(|given| own.compare(Operand::Time(given)));
+    assert_eq!([Some(Less), Some(Equal), Some(Greater)], compared(Literal::Time(5, false)));
+    assert_eq!([Some(Less), Some(Less), Some(Greater)], compared(Literal::Time(5, true)), "5 and a fraction");
+}

@@ -70,3 +70,34 @@ impl PendingFilters {
         drop(waiting);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chunk::{CHUNK_MESSAGES, GivenMessage};
+    use crate::format::Format;
+    use crate::partition::tests::Reads;
+    use crate::partition::{GivenPartition, Limits};
+
+    /// Otherwise it would wait for the next signal, or up to a second.
+    #[test]
+    fn the_partition_is_read_when_the_last_task_of_a_batch_ends_and_not_before() {
+        let reads = Reads::new();
+        let credit = Arc::new(Credit::new(Limits::default(), Arc::clone(&reads.poller), reads.token, None));
+        let message =
+            |offset| GivenMessage { offset, timestamp: 7, payload: Some(b"1"), key: None, headers: Vec::new() };
+        let messages: Vec<_> = (0..2 * CHUNK_MESSAGES as i64).map(message).collect();
+        let batch = GivenPartition::new("t", 0, Format::JSON, None).batch(&messages, 9);
+
+        let pending = PendingFilters::default();
+        let mut tasks = pending.push(batch, &credit);
+        assert_eq!(2, tasks.len());
+        tasks.pop().expect("a task").run();
+        assert!(pending.pop().is_none() && !pending.is_empty());
+        assert_eq!(0, reads.count());
+        tasks.pop().expect("a task").run();
+        assert_eq!(Some(messages.len()), pending.pop().map(|batch| batch.len()));
+        assert!(pending.is_empty());
+        reads.wait_beyond(0);
+    }
+}

@@ -300,6 +300,7 @@ pub fn group_metadata(subscription: &Subscription) -> Result<GroupMetadata, Erro
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::poller::Poller;
 
     #[test]
     fn a_message_that_a_broker_refused_leaves_a_gap_and_one_that_was_purged_does_not() {
@@ -329,5 +330,26 @@ mod tests {
         assert_eq!(Some(Error::code(codes::TIMED_OUT)), transactions.turn(newer, now).err(), "another call runs");
         drop(turn);
         assert!(transactions.turn(newer, now).is_ok());
+    }
+
+    /// Its caller was killed, say. The next one would wait for its whole time.
+    #[test]
+    fn a_call_without_a_caller_gives_its_turn_back_soon() {
+        let options = [("bootstrap.servers", "127.0.0.1:1"), ("log_level", "0"), ("transactional.id", "t")];
+        let poller = Poller::global().expect("a pipe");
+        let producer = Producer::new("test", options, poller).expect("a producer");
+        let transactions = producer.transactions();
+        let (first, started) = (transactions.ticket(), Instant::now());
+        std::thread::scope(|scope| {
+            let call = scope.spawn(|| producer.begin_transaction(first, wait::deadline(Some(Duration::from_secs(90)))));
+            while !transactions.calling.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+            let next = transactions.ticket();
+            assert!(transactions.turn(next, wait::deadline(Some(Duration::from_secs(60)))).is_ok());
+            assert!(call.join().expect("no panic").is_err());
+        });
+        assert!(started.elapsed() < Duration::from_secs(60));
+        producer.close(Duration::ZERO).expect("ours");
     }
 }

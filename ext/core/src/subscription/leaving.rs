@@ -186,6 +186,19 @@ mod tests {
     use crate::wait::Outcome;
     use std::sync::atomic::AtomicBool;
 
+    /// A member of a group.
+    fn member(servers: &str) -> Arc<Subscription> {
+        let settings = [("bootstrap.servers", servers), ("log_level", "0"), ("group.id", "g")];
+        let poller = Poller::global().expect("a pipe");
+        Subscription::new("test", settings, Options::default(), poller).expect("a subscription")
+    }
+
+    fn next(member: &Subscription) -> SubscriptionEvent {
+        let deadline = wait::deadline(Some(Duration::from_secs(60)));
+        assert_eq!(Outcome::Ready, member.mailbox().wait(&Parker::new(), deadline), "nothing happened in time");
+        member.pop().expect("it is ready")
+    }
+
     #[test]
     fn options_decide_how_a_group_is_read_and_left() {
         let member = |settings: &[(&str, &str)]| {
@@ -209,9 +222,7 @@ mod tests {
     /// The event thread would wake the wait a second later, so here it does not look after this member.
     #[test]
     fn a_shortened_deadline_ends_a_wait_of_the_close_at_once() {
-        let settings = [("bootstrap.servers", "127.0.0.1:1"), ("log_level", "0"), ("group.id", "g")];
-        let poller = Poller::global().expect("a pipe");
-        let member = Subscription::new("test", settings, Options::default(), poller).expect("a subscription");
+        let member = member("127.0.0.1:1");
         member.poller.unregister(member.id);
         member.closing.limit(Duration::from_secs(600));
         member.closing.start(|| 0);
@@ -268,26 +279,18 @@ mod tests {
     fn no_join_follows_an_unsubscription() {
         let cluster = EmbeddedCluster::start(1).expect("a cluster");
         cluster.create_topic("t", 1).expect("a topic");
-        let servers = cluster.bootstrap_servers();
-        let settings = [("bootstrap.servers", servers.as_str()), ("group.id", "g")];
-        let poller = Poller::global().expect("a pipe");
-        let member = Subscription::new("test", settings, Options::default(), poller).expect("a subscription");
+        let member = member(&cluster.bootstrap_servers());
         let joins = || member.joining.load(Ordering::SeqCst);
-        let next = || {
-            let deadline = wait::deadline(Some(Duration::from_secs(60)));
-            assert_eq!(Outcome::Ready, member.mailbox().wait(&Parker::new(), deadline), "nothing happened in time");
-            member.pop().expect("it is ready")
-        };
         assert!(!joins());
         member.subscribe(["t"]).expect("subscribed");
         assert!(joins());
-        while !matches!(next(), SubscriptionEvent::Assigned(_)) {}
+        while !matches!(next(&member), SubscriptionEvent::Assigned(_)) {}
         assert!(!joins());
         member.committed(&[("t", 0)], Duration::from_secs(60)).expect("answered");
         assert_eq!(0, member.asking.load(Ordering::SeqCst));
         member.unsubscribe().expect("unsubscribed");
         let token = loop {
-            if let SubscriptionEvent::Revoked { token, .. } = next() {
+            if let SubscriptionEvent::Revoked { token, .. } = next(&member) {
                 break token;
             }
         };
@@ -299,9 +302,7 @@ mod tests {
     /// Nothing that librdkafka's timer leaves out is committed during a join.
     #[test]
     fn no_join_follows_a_subscription_that_is_refused() {
-        let settings = [("bootstrap.servers", "127.0.0.1:1"), ("log_level", "0"), ("group.id", "g")];
-        let poller = Poller::global().expect("a pipe");
-        let member = Subscription::new("test", settings, Options::default(), poller).expect("a subscription");
+        let member = member("127.0.0.1:1");
         let state = || [&member.joining, &member.subscribed].map(|flag| flag.load(Ordering::SeqCst));
         for topics in [&["^["][..], &[""], &["a\0b"], &[]] {
             assert!(member.subscribe(topics.iter().copied()).is_err(), "{topics:?}");
@@ -312,5 +313,51 @@ mod tests {
         assert!(member.subscribe([""]).is_err());
         assert!(member.subscribed.load(Ordering::SeqCst), "as before");
         member.close(Duration::ZERO).expect("ours");
+    }
+
+    /// The close waits for the join. A member that is joining commits nothing by itself.
+    #[test]
+    fn a_join_follows_a_revocation_by_the_group() {
+        let cluster = EmbeddedCluster::start(1).expect("a cluster");
+        cluster.create_topic("t", 2).expect("a topic");
+        let servers = cluster.bootstrap_servers();
+        let (member, other) = (member(&servers), member(&servers));
+        let joins = || member.joining.load(Ordering::SeqCst);
+        member.subscribe(["t"]).expect("subscribed");
+        while !matches!(next(&member), SubscriptionEvent::Assigned(_)) {}
+        assert!(!joins());
+        other.subscribe(["t"]).expect("subscribed");
+        let token = loop {
+            if let SubscriptionEvent::Revoked { token, .. } = next(&member) {
+                break token;
+            }
+        };
+        assert!(!joins(), "not before the revocation is answered");
+        member.poller.unregister(member.id); // its next assignment is to wait
+        member.revoked(token).expect("answered");
+        assert!(joins());
+        for one in [&member, &other] {
+            one.close(Duration::ZERO).expect("ours");
+        }
+    }
+
+    /// There is no owner any more who would answer it.
+    #[test]
+    fn a_revocation_that_comes_during_a_close_is_answered() {
+        let cluster = EmbeddedCluster::start(1).expect("a cluster");
+        cluster.create_topic("t", 1).expect("a topic");
+        let member = member(&cluster.bootstrap_servers());
+        member.subscribe(["t"]).expect("subscribed");
+        while !matches!(next(&member), SubscriptionEvent::Assigned(_)) {}
+        member.unsubscribing.store(true, Ordering::SeqCst); // as `step_down` does
+        member.unsubscribe().expect("asked for");
+        let assigned = || !member.assignment().expect("ours").is_empty();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while assigned() {
+            assert!(Instant::now() < deadline, "it is not answered");
+            member.progress.wait(&Parker::new(), Some(Instant::now() + PAUSE), || false);
+        }
+        member.close(Duration::from_secs(60)).expect("ours");
+        member.closing().wait(&Parker::new(), None);
     }
 }

@@ -203,6 +203,7 @@ mod tests {
     use crate::partition::Limits;
     use crate::poller::Poller;
     use crate::producer::{Outgoing, Producer};
+    use crate::wait::Parker;
     use std::time::Duration;
 
     /// A member that no event thread serves.
@@ -242,8 +243,8 @@ mod tests {
         member.close(Duration::ZERO).expect("ours");
     }
 
-    #[test]
-    fn batches_that_the_deadline_leaves_in_a_partition_come_in_the_next_turn() {
+    /// A cluster whose topic `t` has three messages.
+    fn filled() -> (EmbeddedCluster, String) {
         let cluster = EmbeddedCluster::start(1).expect("a cluster");
         cluster.create_topic("t", 1).expect("a topic");
         let servers = cluster.bootstrap_servers();
@@ -254,6 +255,14 @@ mod tests {
             producer.produce(message).expect("accepted");
         }
         producer.close(Duration::from_secs(60)).expect("ours");
+        producer.closing().wait(&Parker::new(), None);
+        assert_eq!(0, producer.closing().lost());
+        (cluster, servers)
+    }
+
+    #[test]
+    fn batches_that_the_deadline_leaves_in_a_partition_come_in_the_next_turn() {
+        let (_cluster, servers) = filled();
         let options = Options { limits: Limits { messages: 1, ..Limits::default() }, ..Options::default() };
         let member = member(&servers, options, ("log_level", "0"));
         member.assign(&[("t", 0, -2)]).expect("assigned");

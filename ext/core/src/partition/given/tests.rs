@@ -203,3 +203,16 @@ fn what_the_owner_of_an_object_notes_is_gone_with_the_object() {
         assert_eq!(vec![0; words], noted());
     }
 }
+
+/// Otherwise the memory of one would go while Ruby still has its object.
+#[test]
+fn each_message_of_a_chunk_has_an_object_of_its_own() {
+    let batch = batch(Format::LAZY, None, &[Some(&b"x"[..]); CHUNK_MESSAGES]);
+    let chunk = only(&batch);
+    let added = || (0..CHUNK_MESSAGES).filter(|index| chunk.add_object(*index)).collect::<Vec<_>>();
+    assert_eq!((0..CHUNK_MESSAGES).collect::<Vec<_>>(), added());
+    for index in 0..CHUNK_MESSAGES {
+        chunk.remove_object(index);
+        assert_eq!(vec![index], added());
+    }
+}

@@ -1,0 +1,85 @@
+//! When a partition is read.
+
+use super::*;
+use crate::poller::Source;
+use crate::rd::{ClientKind, Conf};
+use std::sync::atomic::AtomicUsize;
+use std::time::{Duration, Instant};
+
+const QUEUE: u32 = 7;
+
+/// Of the times that the partition was to be read.
+#[derive(Default)]
+struct Counter(AtomicUsize);
+
+impl Source for Counter {
+    fn serve(&self, queues: &mut Vec<u32>, _: Instant) {
+        self.0.fetch_add(queues.drain(..).filter(|queue| *queue == QUEUE).count(), Ordering::SeqCst);
+    }
+
+    fn all_queues(&self, _: &mut Vec<u32>) {}
+}
+
+/// A client of a poller of its own.
+pub(super) struct Reads {
+    pub poller: Arc<Poller>,
+    /// Of the partition.
+    pub token: Token,
+    counter: Arc<Counter>,
+}
+
+impl Reads {
+    pub fn new() -> Self {
+        let poller = Poller::new("test").expect("a pipe");
+        let mut client = 0;
+        let make = |id| {
+            client = id;
+            Arc::<Counter>::default()
+        };
+        let counter = poller.register("test", Duration::from_secs(60), make).expect("a thread");
+        Self { poller, token: Token { client, queue: QUEUE }, counter }
+    }
+
+    pub fn count(&self) -> usize {
+        self.counter.0.load(Ordering::SeqCst)
+    }
+
+    /// Waits until the partition was to be read more often than that.
+    pub fn wait_beyond(&self, count: usize) {
+        let ends = Instant::now() + Duration::from_secs(60);
+        while self.count() <= count {
+            assert!(Instant::now() < ends, "it is not read");
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Reads {
+    fn drop(&mut self) {
+        self.poller.unregister(self.token.client);
+    }
+}
+
+/// Signals of its messages came while it was not read.
+#[test]
+fn a_partition_is_read_when_it_opens_and_when_a_pause_or_a_seek_is_over() {
+    let mut conf = Conf::new();
+    conf.set("group.id", "g").expect("a good option");
+    let client = Client::new(ClientKind::Consumer, conf).expect("a client");
+    let (reads, limits) = (Reads::new(), Limits::default());
+    let format = Format::LAZY.into();
+    let partition = Partition::new(&client, "t".into(), 0, 5, format, None, limits, &reads.poller, reads.token);
+    let partition = partition.expect("a queue");
+    assert!(!partition.is_open());
+    partition.pause();
+    partition.hold();
+    let steps: [fn(&Partition); 3] = [Partition::open, Partition::resume, Partition::release];
+    for (before, step) in steps.into_iter().enumerate() {
+        assert_eq!(before, reads.count());
+        step(&partition);
+        reads.wait_beyond(before);
+    }
+    assert_eq!((true, Some(5)), (partition.is_open(), partition.position()));
+    partition.close();
+    assert_eq!((false, None), (partition.is_open(), partition.position()));
+}
