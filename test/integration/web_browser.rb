@@ -2,6 +2,7 @@
 
 # first: it takes minutes
 # time limit: 1800
+# once: the browser is the same for each Ruby
 
 require "support/axe"
 require "support/browser"
@@ -12,8 +13,6 @@ require "pelton/web/http_server"
 # axe-core's checks; the same and forms without JavaScript; its script; by mouse a search, a redrive, a canceled job,
 # messages that unfold, and processes that are made quiet and stopped. Another process has reported for a day.
 # SCREENSHOTS=FOLDER writes pictures of the pages.
-#
-# once: the browser is the same for each Ruby
 
 Scenario.needs(Browser.missing, Axe.missing)
 

@@ -12,8 +12,6 @@ require "pelton/web/http_server"
 # Pages of the dashboard in Chromium while one of three brokers is killed, and after the cluster has noticed it: each
 # one answers, says how old it is, and what is not known. A page that stays open shows the same by itself. It also says
 # that the dashboard itself is gone, and goes on when it is back.
-#
-# once: the states are Kafka's, whatever the Ruby
 
 exit 77 if Browser.missing && puts("skipped: #{Browser.missing}").nil?
 

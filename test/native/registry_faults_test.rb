@@ -68,8 +68,17 @@ class NativeRegistryFaultsTest < Minitest::Test
     [401, 403, 404, 500].product(["", "<html>", "{", "null", "[1]", BINARY, "\xff"]).each do |status, body|
       error = failure({ status: status, body: body })
       assert_match(/schema 7: refused \(HTTP #{status}\), from /, error.message, body.inspect)
-      assert_equal [status, nil], [error.status, error.code]
+      assert_equal [status, nil, false], [error.status, error.code, error.missing?]
     end
+  end
+
+  # A proxy's page for a wrong URL made dead letters of good messages.
+  def test_only_a_registry_s_own_answer_says_that_a_schema_is_missing
+    missing = ->(status, code) { failure({ status: status, body: JSON.generate(error_code: code) }).missing? }
+    assert_equal [true] * 3, ([40_401, 40_402, 40_403].map { |code| missing.call(404, code) })
+    assert_equal [false] * 4, [[404, 404], [404, 40_400], [404, "40403"], [422, 40_403]].map { |answer|
+                                missing.call(*answer)
+                              }
   end
 
   def test_reasons_of_a_registry_that_repeat_the_login_are_shown_without_it

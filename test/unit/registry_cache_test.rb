@@ -43,7 +43,9 @@ class RegistryCacheTest < Minitest::Test
   # An outage of the registry stopped producers whose schema is "latest", though the last one was known.
   def test_known_schemas_are_used_while_no_registry_answers
     cache = Pelton::Registry::Cache.new
-    answers = [nil, 503, 404].map { |status| Pelton::RegistryError.new("x", status: status) }
+    answers = [[nil, nil], [503, nil], [404, 40_403]].map do |status, code|
+      Pelton::RegistryError.new("x", status: status, code: code)
+    end
     ask = ->(&look_up) { cache.fetch(:a, 0, ->(_) { 0 }, &look_up) }
     assert_raises(Pelton::RegistryError) { ask.call { raise answers[0] } }
     assert_equal 1, ask.call { 1 }

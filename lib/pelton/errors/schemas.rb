@@ -39,6 +39,9 @@ module Pelton
   # What to do: Check its URL, its credentials and `status`; without a status, retry later.
   #   RegistryError.new("schema 7", "not found", status: 404, code: 40_403)
   class RegistryError < Error
+    NOT_FOUND = 40_401..40_403
+    private_constant :NOT_FOUND
+
     # what: the request; status: of HTTP, nil without an answer; code: the registry's own, or nil; url: who answered,
     # without a login, or nil.
     attr_reader :what, :status, :code, :url
@@ -56,9 +59,10 @@ module Pelton
       super("schema registry, #{Printable.line(what)}: #{reason || "no answer"}#{numbers}#{from}")
     end
 
-    # true: the registry answered that it does not exist. (It may exist later.)
+    # true: the registry answered that it does not exist, with code 40401, 40402 or 40403 as Confluent documents them.
+    # (It may exist later.) Any other HTTP 404, as of a proxy or for a wrong URL, says nothing about the schema.
     #   error.missing? # => true
     #: () -> bool
-    def missing? = status == 404
+    def missing? = status == 404 && NOT_FOUND.cover?(code)
   end
 end

@@ -49,7 +49,8 @@ module Pelton
         latest = version(subject, "latest")
         found = versions(subject).filter_map(&:schema).select { |candidate| candidate.canonical == schema.canonical }
         if found.empty?
-          raise RegistryError.new("subject #{subject}", "exists in #{@folder} with another schema", status: 404)
+          raise RegistryError.new("subject #{subject}", "exists in #{@folder} with another schema", status: 404,
+                                                                                                    code: 40_403)
         end
 
         (found.include?(latest) ? latest : found.last).id ||
@@ -73,7 +74,7 @@ module Pelton
         # The schema may be in one of the invalid files.
         broken = files.filter_map(&:error)
         reason = ["is not in #{@folder}", *broken.first&.message].join("; ")
-        raise RegistryError.new(what, reason, status: 404)
+        raise RegistryError.new(what, reason, status: 404, code: 40_403)
       end
 
       def load

@@ -57,7 +57,7 @@ module Pelton
       #: (Integer) -> Schema
       def fingerprint(number)
         reason = "a registry cannot look up fingerprints: use Registry.files"
-        raise RegistryError.new("fingerprint #{number.to_s(16)}", reason, status: 404)
+        raise RegistryError.new("fingerprint #{number.to_s(16)}", reason, status: 404, code: 40_403)
       end
 
       #: (String, Integer | String) -> Schema

@@ -3,6 +3,7 @@
 use super::*;
 use crate::poller::Source;
 use crate::rd::{ClientKind, Conf};
+use crate::wait::{Outcome, Parker, Waiters};
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
@@ -10,11 +11,15 @@ const QUEUE: u32 = 7;
 
 /// Of the times that the partition was to be read.
 #[derive(Default)]
-struct Counter(AtomicUsize);
+struct Counter {
+    times: AtomicUsize,
+    waiters: Waiters,
+}
 
 impl Source for Counter {
     fn serve(&self, queues: &mut Vec<u32>, _: Instant) {
-        self.0.fetch_add(queues.drain(..).filter(|queue| *queue == QUEUE).count(), Ordering::SeqCst);
+        self.times.fetch_add(queues.drain(..).filter(|queue| *queue == QUEUE).count(), Ordering::SeqCst);
+        self.waiters.wake_all();
     }
 
     fn all_queues(&self, _: &mut Vec<u32>) {}
@@ -41,16 +46,14 @@ impl Reads {
     }
 
     pub fn count(&self) -> usize {
-        self.counter.0.load(Ordering::SeqCst)
+        self.counter.times.load(Ordering::SeqCst)
     }
 
     /// Waits until the partition was to be read more often than that.
     pub fn wait_beyond(&self, count: usize) {
-        let ends = Instant::now() + Duration::from_secs(60);
-        while self.count() <= count {
-            assert!(Instant::now() < ends, "it is not read");
-            std::thread::yield_now();
-        }
+        let deadline = Some(Instant::now() + Duration::from_secs(60));
+        let outcome = self.counter.waiters.wait(&Parker::new(), deadline, || self.count() > count);
+        assert_eq!(Outcome::Ready, outcome, "it is not read");
     }
 }
 
