@@ -48,10 +48,7 @@ module Pelton
       def id_of(subject, schema)
         latest = version(subject, "latest")
         found = versions(subject).filter_map(&:schema).select { |candidate| candidate.canonical == schema.canonical }
-        if found.empty?
-          raise RegistryError.new("subject #{subject}", "exists in #{@folder} with another schema", status: 404,
-                                                                                                    code: 40_403)
-        end
+        raise missing("subject #{subject}", "exists in #{@folder} with another schema") if found.empty?
 
         (found.include?(latest) ? latest : found.last).id ||
           raise(RegistryError.new("subject #{subject}", "its file name has no id: rename it to #{subject}.<id>.avsc"))
@@ -74,8 +71,11 @@ module Pelton
         # The schema may be in one of the invalid files.
         broken = files.filter_map(&:error)
         reason = ["is not in #{@folder}", *broken.first&.message].join("; ")
-        raise RegistryError.new(what, reason, status: 404, code: 40_403)
+        raise missing(what, reason)
       end
+
+      # With the numbers of a registry that does not know a schema.
+      def missing(what, reason) = RegistryError.new(what, reason, status: 404, code: 40_403)
 
       def load
         found = Dir.glob("*.avsc", base: @folder).sort.map { |file| read(file) }
