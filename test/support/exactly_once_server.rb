@@ -43,6 +43,7 @@ Pelton.configure do |config|
   config.kafka = { "bootstrap.servers" => JOB[:bootstrap] }
   config.group_id = JOB[:group]
   config.max_messages = 20
+  config.shutdown_timeout = 60 # longer than any job's work
 end
 Pelton.routes do
   group JOB[:group], kafka: KAFKA do

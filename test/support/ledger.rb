@@ -75,13 +75,14 @@ class Ledger
   def report(sent)
     stories = sent.to_h { |key, count| [key, Story.new(key, count)] }
     strange = []
-    @lines.to_a.each do |owner, key, number|
+    lines = @lines.to_a # once: others may still write
+    lines.each do |owner, key, number|
       story = stories[key]
       story ? story.processed(owner, number) : strange << "#{key}: #{number} was never produced"
     end
     stories.each_value(&:end)
     all = stories.values
-    Report.new(sent: sent.values.sum, processed: @lines.to_a.size, duplicates: all.sum(&:duplicates),
+    Report.new(sent: sent.values.sum, processed: lines.size, duplicates: all.sum(&:duplicates),
                again: all.sum(&:again), problems: strange + all.flat_map(&:problems))
   end
 end
