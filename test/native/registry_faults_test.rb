@@ -12,21 +12,11 @@ require "support/registry_double"
 # Answers that a registry, or a proxy in front of it, may give in place of a schema. Each is an error that names the
 # request, the status and the URL, and no login.
 class NativeRegistryFaultsTest < Minitest::Test
+  include RegistryDoubles
+
   HUSH = "hush-secret+1/2"
   INT = '"int"'
   BINARY = Array.new(256, &:chr).join.b.freeze
-
-  def setup
-    super
-    @doubles = []
-  end
-
-  def teardown
-    @doubles.each(&:close)
-    super
-  end
-
-  def new_double = RegistryDouble.new.tap { |made| @doubles << made }
 
   def client(double, **options)
     Pelton::Registry.new(with_login(double.url), retries: 0, timeout: 10 * Guard::PATIENCE, **options)

@@ -13,22 +13,13 @@ require "support/registry_double"
 
 # A registry that is not to be trusted: what it sends back shows no login, and certificates are looked at.
 class NativeRegistrySecretsTest < Minitest::Test
+  include RegistryDoubles
+
   INT = '"int"'
   QUICK = { retries: 0, timeout: 10 * Guard::PATIENCE, open_timeout: 10 * Guard::PATIENCE }.freeze
   # {what the registry does => what the error says}
   FAULTS = { echo: /authorization: (Basic|Bearer) \[hidden\]/i, echo_schema: /./, echo_status: /./ }.freeze
 
-  def setup
-    super
-    @doubles = []
-  end
-
-  def teardown
-    @doubles.each(&:close)
-    super
-  end
-
-  def new_double(**options) = RegistryDouble.new(**options).tap { |made| @doubles << made }
   def client(*urls, **options) = Pelton::Registry.new(*urls, **QUICK, **options)
 
   def test_a_registry_that_repeats_the_request_puts_no_login_into_the_error

@@ -11,21 +11,13 @@ require "tmpdir"
 # The registry's client against a registry that answers, refuses, hangs and goes away.
 class NativeRegistryTest < Minitest::Test
   include ForkedChild
+  include RegistryDoubles
 
   INT = '{"type":"record","name":"shop.R","fields":[{"name":"a","type":"int"}]}'
   LONG = '{"type":"record","name":"shop.R","fields":[{"name":"a","type":"long"}]}'
   # No wait, one round.
   QUICK = { retries: 0, backoff: 0..0, timeout: 20, open_timeout: 20 }.freeze
 
-  def setup
-    @doubles = []
-  end
-
-  def teardown
-    @doubles.each(&:close)
-  end
-
-  def new_double(**options) = RegistryDouble.new(**options).tap { |made| @doubles << made }
   def client(*urls, **options) = Pelton::Registry.new(*urls, **QUICK, **options)
 
   def test_schema_is_requested_once

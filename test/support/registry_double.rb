@@ -171,3 +171,18 @@ class RegistryDouble
 
   def error(status, code, message) = [status, JSON.generate(error_code: code, message: message)]
 end
+
+# For test classes: registries that are closed at the end of each test.
+module RegistryDoubles
+  def setup
+    super
+    @doubles = []
+  end
+
+  def teardown
+    @doubles.each(&:close)
+    super
+  end
+
+  def new_double(**options) = RegistryDouble.new(**options).tap { |made| @doubles << made }
+end

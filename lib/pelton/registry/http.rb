@@ -82,8 +82,9 @@ module Pelton
         Redaction.new([@token, @tls[:key_password], *logins.map(&:last)].compact, logins)
       end
 
-      def failure(what, reason, **numbers)
-        RegistryError.new(@redaction.call(what), @redaction.call(reason), **numbers)
+      # url: who answered, if it is known; otherwise it was one of these.
+      def failure(what, reason, url: inspect, **numbers)
+        RegistryError.new(@redaction.call(what), @redaction.call(reason), url: url, **numbers)
       end
 
       def number(path, subject, schema)
@@ -91,25 +92,25 @@ module Pelton
         body[:references] = schema.named unless schema.named.empty?
         what = "subject #{subject}"
         answer = ask(what, path, JSON.generate(body))
-        answer["id"].is_a?(Integer) ? answer["id"] : raise(failure(what, "its answer has no id", url: inspect))
+        answer["id"].is_a?(Integer) ? answer["id"] : raise(failure(what, "its answer has no id"))
       end
 
       # answer: {"schema" => "…", "references" => […]}
       def read(answer, what, id: answer["id"])
         type = answer["schemaType"] || "AVRO"
-        raise failure(what, "is #{type}, not AVRO", url: inspect) unless type == "AVRO"
-        raise failure(what, "its answer has no schema", url: inspect) unless answer["schema"].is_a?(String)
+        raise failure(what, "is #{type}, not AVRO") unless type == "AVRO"
+        raise failure(what, "its answer has no schema") unless answer["schema"].is_a?(String)
 
         named = Array(answer["references"])
         Schema.new(answer["schema"], references: texts(what, named), named: named, id: id,
                                      subject: answer["subject"], version: answer["version"])
       rescue ConfigError => e
-        raise failure(what, e.message, url: inspect), cause: nil # the cause shows the registry's answer
+        raise failure(what, e.message), cause: nil # the cause shows the registry's answer
       end
 
       # The texts of the schemas that a schema refers to, each after those that it refers to itself.
       def texts(what, named)
-        refused = ->(reason) { failure("references of #{what}", reason, url: inspect) }
+        refused = ->(reason) { failure("references of #{what}", reason) }
         References.new(refused) do |subject, version|
           get("reference #{subject} version #{version} of #{what}", "/subjects/#{escape(subject)}/versions/#{version}")
         end.texts(named)
@@ -154,7 +155,7 @@ module Pelton
         understood(what, address, status, text, location)
       rescue SystemCallError, SocketError, IOError, Timeout::Error, OpenSSL::OpenSSLError, Zlib::Error,
              Net::ProtocolError, Net::HTTPBadResponse, Net::HTTPHeaderSyntaxError => e
-        raise failure(what, "#{address} does not answer: #{e.message} (#{e.class})"), cause: nil
+        raise failure(what, "#{address} does not answer: #{e.message} (#{e.class})", url: nil), cause: nil
       end
 
       def request(address, path, body)
