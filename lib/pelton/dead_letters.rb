@@ -43,7 +43,7 @@ module Pelton
     # Only what is committed counts.
     COMMITTED = { "isolation.level" => "read_committed" }.freeze
     GROUPS = %i[error group topic status].freeze
-    # A limit of `list` up to which only so many letters are kept.
+    # If the limit of `list` is larger, all letters are kept, and sorted at the end.
     FEW = 100_000
     LIMIT, RATE = { limit: :count, rate: :positive_seconds }.map do |name, type|
       Settings::Setting.new(name, type, nil, "")
@@ -81,8 +81,8 @@ module Pelton
       self
     end
 
-    # For Pelton: yields the letters of these offsets that meet the filters, of one Hash after the other, so that the
-    # newest can come first: [{ 0 => 900...1000 }, { 0 => 0...900 }]. done: called after each Hash.
+    # For Pelton: yields the letters in these ranges of offsets that meet the filters. It reads one Hash after another,
+    # so the newest can come first: [{ 0 => 900...1000 }, { 0 => 0...900 }]. done: called after each Hash.
     #: (Array[Hash[Integer, Range[Integer]]], done: ^() -> void, **untyped) { (Letter) -> void } -> void
     def within(windows, done:, **filters)
       filter = Filter.new(filters)
@@ -100,7 +100,7 @@ module Pelton
       order = ->(letter) { [letter.failed_at.to_f, letter.offset] }
       found = each(**filters)
       LIMIT.check(limit)
-      return found.max_by(limit, &order) if limit && limit <= FEW # it reserves memory for so many
+      return found.max_by(limit, &order) if limit && limit <= FEW # it reserves memory for `limit` letters
 
       all = found.sort_by(&order).reverse
       limit && limit < all.size ? all.first(limit) : all

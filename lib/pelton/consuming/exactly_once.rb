@@ -94,8 +94,8 @@ module Pelton
       #: () -> bool
       def inside? = !mine.nil?
 
-      # Raises TransactionError for a mark outside of a transaction that is not allowed: while another fiber of this
-      # thread runs a transaction, or if it would pass a message that an aborted transaction left undone.
+      # Raises TransactionError for a mark outside of a transaction that is not allowed. That is one while another fiber
+      # of this thread runs a transaction, or one past a message that an aborted transaction left undone.
       #: (Message) -> void
       def outside!(message)
         if @open.any? && @open.values.any? { |open| open.thread.equal?(Thread.current) }

@@ -48,7 +48,7 @@ module Pelton
       "#{value.abs >= 100 ? value.round : format("%.3g", value)} #{BYTES[size]}B"
     end
 
-    # The bytes of the unit in which so many are shown: 1048576.0 for those of "1.18 MB".
+    # The size of the unit in which this number of bytes is shown: 1048576.0 for "1.18 MB".
     #: (Numeric) -> Float
     def unit_of(bytes) = BYTES.each_key.find { |size| bytes.abs >= size * 0.9995 } || 1.0 # as above
 

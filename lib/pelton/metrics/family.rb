@@ -28,7 +28,7 @@ module Pelton
         @cells = {}
       end
 
-      # What counts the series with these label values: it has `add`. A counter keeps it for good.
+      # What counts the series with these label values: it has `add`. A counter keeps it permanently.
       #: (Array[untyped]) -> untyped
       def cell(values)
         values = other unless room?(values)

@@ -8,8 +8,8 @@ module Pelton
     # Sends counts, times and lags to StatsD, or to Datadog's agent with tags, by UDP or a Unix socket.
     #   require "pelton/reporters/statsd"
     #   Pelton.subscribe(Pelton::Reporters::Statsd.new("127.0.0.1:8125", tags: { env: "production" }))
-    # Each event is one datagram. It never waits: a datagram that the system does not take at once, or that nobody
-    # receives, is lost and counted (`lost`). Thread-safe. A forked child may use its parent's.
+    # Each event is one datagram. It never waits: a datagram that the system does not take at once, or that has no
+    # receiver, is lost and counted (`lost`). Thread-safe. A forked child may use its parent's.
     class Statsd
       # Most bytes of a datagram that no network cuts up.
       SIZE = 1432

@@ -81,8 +81,8 @@ module Pelton
         end.max
       end
 
-      # Since when messages wait in a partition and the group has committed nothing there, as far as the dashboard has
-      # seen it; nil: nothing waits.
+      # Since when the dashboard has seen that messages wait in a partition and the group commits nothing there; nil:
+      # nothing waits.
       #: (String, [String, Integer]) -> Float?
       def stuck_since(group, topic_partition)
         waiting = series(:lag, group, topic_partition).above(0)
@@ -216,7 +216,7 @@ module Pelton
         add(now, 0, counts.values.sum / seconds, kind)
       end
 
-      # A seek backwards, or a topic that was made again, counts as nothing.
+      # A seek backwards, or a topic that was created again, counts as nothing.
       def grown(before, now) = now.to_h { |pair, offset| [pair, [offset - before.fetch(pair, offset), 0].max] }
 
       def add(now, every, value, *words) = (@series[words] ||= Series.new(gap: GAP)).add(now.at, value, every)
