@@ -87,6 +87,10 @@ Scenario.run do
     committed(group, input, PARTITIONS) == [EACH] * PARTITIONS
   end
   Process.kill(:CONT, frozen.pid)
+  # A stop that comes before this would be unfinished, because a partition is lost in it.
+  eventually(60, -> { "the frozen one to hear of its loss\n#{frozen.output}" }) do
+    frozen.output.include?("belongs to another member")
+  end
   [frozen, other].each(&:stop)
   equal(wanted, ExactlyOnce.read(bootstrap, output, PARTITIONS), "what read_committed sees beside a frozen one")
   all = ExactlyOnce.read(bootstrap, output, PARTITIONS, "read_uncommitted")
