@@ -43,6 +43,7 @@ module Pelton
               "/topics" => Pages::Topics, "/topic" => Pages::Topic,
               "/processes" => Pages::Processes, "/process" => Pages::ServerProcess,
               "/jobs" => Pages::Jobs, "/job" => Pages::Job, "/errors" => Pages::Errors,
+              "/error" => Pages::RepeatedError,
               "/messages" => Pages::Messages, "/message" => Pages::Message, "/dead-letters" => Pages::DeadLetters,
               "/dead-letter" => Pages::DeadLetter, "/search" => Pages::Search,
               "/settings" => Pages::Settings }.freeze

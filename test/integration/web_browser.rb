@@ -44,7 +44,11 @@ Scenario.run do
   wait = method(:work)
   evil = "<img src=x onerror=alert(1)>"
   slow = consumer { wait.call(messages.size * 0.005) }
-  failing = consumer { messages.each { |message| raise ArgumentError, "no total #{evil}" if message.key == "bad" } }
+  failing = consumer do
+    messages.each { |message| {}.fetch("total") if message.key == "bad" }
+  rescue KeyError
+    raise ArgumentError, "no total #{evil}"
+  end
   { "OrdersConsumer" => failing, "PaymentsConsumer" => slow }.each { |name, consumer| Object.const_set(name, consumer) }
   reports, schedule, commands = %w[reports schedule commands].map { |name| topic(name: prefix + name) }
   all = app(kafka: { "auto.commit.interval.ms" => 500 }, concurrency: 4, report_topic: reports, report_interval: 1,
@@ -109,7 +113,9 @@ Scenario.run do
     paths.push("/?range=#{range}", "/group?id=#{prefix}audit&range=#{range}", "/process?#{id}&range=#{range}",
                "/errors?range=#{range}", "/topic?name=#{orders}&range=#{range}")
   end
-  paths.push("/processes", "/process?#{id}", "/settings", "/settings?#{id}", "/jobs",
+  eventually(30, "three failures in one row") { Pelton::Web::Repeats.of(web.reports.failures).map(&:count) == [3] }
+  error = "/error?#{URI.encode_www_form(id: Pelton::Web::Repeats.of(web.reports.failures).first.id)}"
+  paths.push("/processes", error, "/process?#{id}", "/settings", "/settings?#{id}", "/jobs",
              "/job?#{URI.encode_www_form(id: evil)}", "/errors",
              "/search?text=customer-1&in=keys+and+payloads&topics=#{orders}")
   problems = []
@@ -150,6 +156,12 @@ Scenario.run do
       end
     end
     equal([], problems, "problems")
+    browser.visit("#{address}#{error}")
+    await.call("the cause of an error", "Caused by KeyError")
+    check(browser.text.match?(%r{test/integration/web_browser\.rb:\d+:in .*fetch.*lines as above}m), browser.text)
+    browser.visit("#{address}/errors")
+    browser.click("td summary")
+    eventually(60, -> { browser.text }) { browser.text.match?(/2 earlier failures\s+\d{4}-\d\d-\d\d/) }
 
     # --- without JavaScript ---
     browser.show(SIZES.first.first)

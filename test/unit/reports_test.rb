@@ -278,10 +278,24 @@ class ReportsTest < Minitest::Test
   JOB = { group: "g", consumer: "C", topic: "t", partition: 0, kind: "consume", since: 1.0, called: 1.5,
           messages: 3, offset: 7, long: 60 }.freeze
   ERROR = { at: 1.0, source: "s", class: "E", message: "m", group: "g", topic: "t", partition: 0, offset: 7,
-            failure_id: "f" }.freeze
+            failure_id: "f", backtrace: "b" }.freeze
+  PART = { class: "E", message: "m", lines: ["a.rb:1"], shared: 0, more: 2 }.freeze
+
+  # A process of an older version does not report them.
+  def test_backtraces_may_be_missing_but_not_wrong
+    row = { id: "b", at: 1.0, parts: [PART, PART] }
+    assert_equal [[row], nil], [parse(backtraces: [row]).backtraces, parse(backtraces: nil).backtraces]
+    parts = [{ class: nil }, { lines: [1] }, { lines: nil }, { shared: -1 }, { more: "1" }, { message: 1 }]
+    [*parts.map { |change| { parts: [{ **PART, **change }] } }, { parts: [] }, { parts: ["x"] }, { parts: {} },
+     { id: 1 }, { at: "x" }].each do |change|
+      assert_nil parse(backtraces: [{ **row, **change }]), change.inspect
+    end
+    [{}, "x", [[]], ["x"]].each { |value| assert_nil parse(backtraces: value), value.inspect }
+  end
 
   def test_rows_of_a_report_may_lack_what_is_optional_and_nothing_else
-    { running: [JOB, %i[called messages offset long]], errors: [ERROR, %i[group topic partition offset failure_id]] }
+    { running: [JOB, %i[called messages offset long]],
+      errors: [ERROR, %i[group topic partition offset failure_id backtrace]] }
       .each do |field, (row, optional)|
         assert_equal [row], parse(field => [row]).public_send(field)
         row.each_key do |name|

@@ -174,6 +174,23 @@ class WebLettersTest < Minitest::Test
     end
   end
 
+  def test_letters_lead_to_what_processes_reported_of_their_error
+    letter(7)
+    letter(8, error: "IOError")
+    refute_match(/of the last hour/, page.text)
+    row = { at: Pelton::Clock.wall - 5, source: "s", class: "KeyError", message: "m", group: "billing",
+            topic: "orders" }
+    @acting.reports.add(report(errors: [row]))
+    link = %r{<a href="(/error\?id=\h+)">[\w ]*failures of the last hour</a>}
+    shown = [page, *%w[0/7 0/8].map { |id| page("/dead-letter", id: id) }]
+    found = shown.map { |answer| answer.body.scan(link) }
+    assert_equal [1, 1, 0], found.map(&:size)
+    assert_equal 1, found.flatten.uniq.size
+    @acting.reports.add(report(pid: 2, errors: [{ **row, group: "audit" }]))
+    assert_includes page.body, '<a href="/errors?error=KeyError">failures of the last hour</a>'
+    assert_equal found[1], page("/dead-letter", id: "0/7").body.scan(link)
+  end
+
   def test_a_reading_ends_when_its_time_is_over
     ended = Thread::Queue.new
     done = []

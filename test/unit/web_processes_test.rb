@@ -179,33 +179,7 @@ class WebProcessesTest < Minitest::Test
     assert_match(/Retried .*No job and no message waits for another attempt/m, get("/jobs").text)
   end
 
-  # --- errors -------------------------------------------------------------------------------------------------------
-
-  def test_errors_are_counted_by_kind_and_listed_newest_first
-    nowhere = { group: nil, topic: nil, partition: nil, offset: nil }
-    reported(report(errors: [error(20), error(10, message: "no id")], rates: { in: {}, out: 0, errors: 2 }),
-             report(pid: 2, errors: [error(15, class: "TimeoutError", **nowhere)]))
-    text = get("/errors").text
-    assert_match(%r{Now 2\.2 errors/s .*Last hour 3 reported .*Kinds 2 .*Processes 2 of 2}m, text)
-    assert_match(/KeyError \s*in billing \s*2 \s*\S+ \S+ UTC \s*no id .*TimeoutError \s*1 /m, text)
-    assert_match(%r{KeyError \s*no id \s*orders/1 offset 42 \s*web:1 \s*f1 .*TimeoutError .*– \s*web:2 .*no total}m,
-                 text)
-    assert_includes get("/errors").body, 'href="/message?topic=orders&amp;partition=1&amp;offset=42"'
-  end
-
-  def test_errors_of_one_kind
-    reported(report(errors: [error(20), error(10, class: "TimeoutError"), error(5, group: "audit")]))
-    body = get("/errors", { error: "KeyError", group: "billing" }).body[/id="timeline".*/m]
-    assert_equal ["KeyError"], body.scan(%r{\w+Error(?=</b>)})
-    assert_match(/Timeline of <i> .*No such error/m, get("/errors", { error: "<i>" }).text)
-    refute_includes get("/errors", { error: "<i>" }).body, "<i>"
-  end
-
-  def test_no_errors_and_no_reports
-    assert_match(/No server process has reported/, get("/errors").text)
-    reported(report)
-    assert_match(/No process reported an error within the last hour/, get("/errors").text)
-  end
+  # --- plots --------------------------------------------------------------------------------------------------------
 
   def test_errors_per_second_are_the_sum_of_all_processes
     begins = ((now / 30).floor * 30) - 300
@@ -354,7 +328,7 @@ class WebProcessesTest < Minitest::Test
     end)
     assert_equal limits::PROCESSES, history.latest.size
     assert_equal [6, count], history.latest.map(&:pid).minmax
-    assert_equal limits::ERRORS, history.failures.size
+    assert_equal Pelton::Web::ErrorHistory::MOST, history.failures.size
     assert_empty history.series(:in, "web:1:1").points
   end
 

@@ -1,13 +1,12 @@
 # frozen_string_literal: true
 
 require "socket"
-require_relative "../logging/error_hook"
-require_relative "../logging/printable"
 require_relative "../runtime/clock"
 require_relative "../runtime/resource_monitor"
 require_relative "../settings/changed"
 require_relative "../version"
 require_relative "job_classes"
+require_relative "recent_errors"
 require_relative "report"
 
 module Pelton
@@ -15,12 +14,10 @@ module Pelton
     # What a process reports of itself: from the server's listeners and jobs at each report, and errors from
     # events. Rates come from what is done and sent since the report before, so no message costs anything.
     class ProcessState
-      # Most errors, jobs and partitions of a report, and characters of an error's message.
-      ERRORS = 10
+      # Most jobs and partitions of a report.
       JOBS = 100
       PARTITIONS = 2_000
-      MESSAGE = 200
-      private_constant :ERRORS, :JOBS, :PARTITIONS, :MESSAGE
+      private_constant :JOBS, :PARTITIONS
 
       # sent: counts the messages of the app's producers. process: see App#start. Subscribes to errors until `close`.
       #: (Config, Server, Listeners, Consuming::JobsQueue, bus: Notifications, sent: ^() -> Integer,
@@ -29,7 +26,6 @@ module Pelton
         @server = server
         @listeners = listeners
         @jobs = jobs
-        @bus = bus
         @sent = sent
         started = Clock.wall
         host = Socket.gethostname.scrub
@@ -37,17 +33,13 @@ module Pelton
                    pid: Process.pid, process: process, name: config.client_id, pelton: VERSION, ruby: RUBY_VERSION,
                    started_at: started.round(3), interval: config.report_interval,
                    settings: Settings::Changed.of(config) }.freeze
-        @lock = Mutex.new
-        # The last errors, as they are reported, and how many there were. Guarded by @lock.
-        @errors = []
-        @failed = 0
+        @errors = RecentErrors.new(bus)
         # Of the report before: [monotonic seconds, {group => {["orders", 0] => offset}}, sent, failed].
         @before = [Clock.now, {}, sent.call, 0]
         # Messages done since the start: {"billing" => 4500}. And those sent before.
         @done = Hash.new(0)
         @sent_before = @before[2]
         @job_classes = JobClasses.new(bus)
-        @subscribed = bus.subscribe("error.occurred") { |event| note(event) }
       end
 
       # Identifies this run of the process.
@@ -67,12 +59,12 @@ module Pelton
           at: Clock.wall.round(3), state: state, commands: commands, groups: positions.keys, threads: Thread.list.size,
           rss: ResourceMonitor.resident, workers: @server.concurrency, jobs: @jobs.counts, rates: rates, totals: totals,
           running: running(snapshots), partitions: partitions, left_out: left_out,
-          job_classes: @job_classes.rows, errors: @lock.synchronize { @errors.dup } }
+          job_classes: @job_classes.rows, **@errors.report }
       end
 
       #: () -> void
       def close
-        @bus.unsubscribe(@subscribed)
+        @errors.close
         @job_classes.close
       end
 
@@ -81,7 +73,7 @@ module Pelton
       def rates(positions)
         before = @before
         done = positions.transform_values { |all| all.transform_values(&:first) }
-        @before = [Clock.now, done, @sent.call, @lock.synchronize { @failed }]
+        @before = [Clock.now, done, @sent.call, @errors.count]
         seconds = [@before[0] - before[0], 0.001].max
         per_second = ->(count) { ([count, 0].max / seconds).round(2) }
         { in: count(done, before[1]).transform_values(&per_second),
@@ -133,27 +125,6 @@ module Pelton
             partition: owner.partition, kind: job.kind, long: route.long_call, since: (now - job.seconds).round(3),
             called: job.call && (now - job.call).round(3), messages: job.messages, offset: job.offset }
         end
-      end
-
-      # On the thread that published the event.
-      def note(event)
-        return if ErrorHook.repaired?(event)
-
-        facts = event.payload
-        error = { at: Clock.wall.round(3), source: Printable.line(facts[:source]), class: facts[:error].class.to_s,
-                  message: first_line(facts[:error]), **facts.slice(:group, :topic, :partition, :offset, :failure_id) }
-        @lock.synchronize do
-          @failed += 1
-          @errors.shift if @errors.size == ERRORS
-          @errors << error.freeze
-        end
-      end
-
-      # A user's own `message` may raise.
-      def first_line(error)
-        Printable.line(error.message.to_s.each_line(chomp: true).first, MESSAGE)
-      rescue StandardError => e
-        "(its message raised #{e.class})"
       end
     end
   end

@@ -27,7 +27,9 @@ module Pelton
     #   job_classes of Active Job, within the last hour, or nil: [{class: "MailJob", count: 12, failed: 1, seconds: 3.4,
     #               slowest: 0.9}, …]
     #   errors      the last ones: [{at:, source:, class:, message:, group:, topic:, partition:, offset:,
-    #               failure_id:}, …]
+    #               failure_id:, backtrace:}, …]. backtrace: an id, or nil
+    #   backtraces  of these errors, those that are new or were not reported for ten minutes, or nil: [{id:, at:, parts:
+    #               [{class:, message:, lines:, shared:, more:}, …]}, …], see Backtraces#take
     # A later version of Pelton may add a field that may be missing (nil): readers ignore what they do not know. If
     # the meaning of a field changes, so does VERSION, and readers ignore reports of another version.
     class Report
@@ -49,7 +51,9 @@ module Pelton
               called: ->(v) { v.nil? || kind?(v, TIME) }, messages: NUMBER, offset: NUMBER,
               long: ->(v) { v.nil? || kind?(v, TIME) } }.freeze
       ERROR = { at: TIME, source: String, class: String, message: String, group: WORDS, topic: WORDS,
-                partition: NUMBER, offset: NUMBER, failure_id: WORDS }.freeze
+                partition: NUMBER, offset: NUMBER, failure_id: WORDS, backtrace: WORDS }.freeze
+      PART = { class: String, message: String, lines: ->(v) { list?(v, String) }, shared: COUNT, more: COUNT }.freeze
+      BACKTRACE = { id: String, at: TIME, parts: ->(v) { list?(v, PART) && v.any? } }.freeze
       JOB_CLASS = { class: String, count: COUNT, failed: COUNT, seconds: RATE, slowest: RATE }.freeze
       FIELDS = { id: String, at: TIME, started_at: TIME, interval: TIME, host: String, pid: Integer,
                  process: NUMBER, name: String, pelton: String, ruby: String, state: String,
@@ -62,9 +66,11 @@ module Pelton
                  totals: ->(v) { v.nil? || (shaped?(v, out: COUNT, errors: COUNT) && hash?(v[:in], &COUNT)) },
                  running: ->(v) { list?(v, JOB) }, errors: ->(v) { list?(v, ERROR) },
                  job_classes: ->(v) { v.nil? || list?(v, JOB_CLASS) },
+                 backtraces: ->(v) { v.nil? || list?(v, BACKTRACE) },
                  partitions: ->(v) { hash?(v) { |topics| hash?(topics) { |rows| rows?(rows) } } },
                  left_out: Integer }.freeze
-      private_constant :GRACE, :WORDS, :RATE, :COUNT, :TIME, :NUMBER, :JOB, :ERROR, :JOB_CLASS, :FIELDS
+      private_constant :GRACE, :WORDS, :RATE, :COUNT, :TIME, :NUMBER, :JOB, :ERROR, :PART, :BACKTRACE,
+                       :JOB_CLASS, :FIELDS
 
       class << self
         # The report in a message; nil: it is none, or of a version that this one does not know.
@@ -87,11 +93,15 @@ module Pelton
           %i[jobs rates totals].each do |key|
             data[key] = data[key].transform_keys(&:to_sym) if data[key].is_a?(Hash)
           end
-          %i[running errors job_classes].each do |key|
-            rows = data[key]
-            data[key] = rows.map { |row| row.transform_keys(&:to_sym) } if rows.is_a?(Array) && rows.all?(Hash)
-          end
+          %i[running errors job_classes backtraces].each { |key| data[key] = rows(data[key]) }
           data
+        end
+
+        # Anything else stays as it is.
+        def rows(rows)
+          return rows unless rows.is_a?(Array) && rows.all?(Hash)
+
+          rows.map { |row| row.to_h { |name, value| [name.to_sym, name == "parts" ? rows(value) : value] } }
         end
 
         def shaped?(value, shape)

@@ -199,12 +199,15 @@ module Pelton
         [*routed_letters, *named].uniq.sort
       end
 
-      def routed_letters
-        return [] if app.routes.empty?
+      def routed_letters = routes.each_value.flat_map { |group| group.topics.values.flat_map(&:dead_letter_topics) }
 
-        app.routes.groups(app.config).flat_map { |group| group.topics.values.flat_map(&:dead_letter_topics) }
+      # {"billing" => its group in the app's routes}
+      def routes
+        return {} if app.routes.empty?
+
+        app.routes.groups(app.config).to_h { |group| [group.name, group] }
       rescue ConfigError # such as a group_id that is missing
-        []
+        {}
       end
 
       # By how much the ends of their partitions grew within the last hour, so it costs no question to Kafka.

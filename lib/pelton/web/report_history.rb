@@ -3,6 +3,7 @@
 require_relative "../reports/reports"
 require_relative "../runtime/clock"
 require_relative "../runtime/threads"
+require_relative "error_history"
 require_relative "series"
 
 module Pelton
@@ -27,9 +28,8 @@ module Pelton
       # Seconds, and intervals, without a report after which the numbers of a process are not known.
       GAP = 60
       MISSED = 3
-      # Most processes and errors that are remembered; the oldest are forgotten.
+      # Most processes that are remembered; the oldest are forgotten.
       PROCESSES = 500
-      ERRORS = 1_000
       # Seconds that a page about processes and any other page wait for a reading, and between two attempts to read.
       WAIT = 5
       SOON = 2
@@ -37,8 +37,6 @@ module Pelton
       CLOSE = 15
       # Seconds by which the clock of a process may differ from ours.
       SKEW = 15
-      # An error of a process: see Reports::Report for its facts.
-      Failure = Struct.new(:process, :id, :facts)
       private_constant :RATES, :LEVELS, :EVERY, :RECENT, :THIN, :STEP, :GAP, :MISSED, :WAIT, :SOON, :RETRY, :CLOSE,
                        :SKEW
 
@@ -53,7 +51,7 @@ module Pelton
         @latest = {}
         @before = {}
         @series = {}
-        @failures = []
+        @errors = ErrorHistory.new
         # {"web-1:4711" => [seconds that its clock is ahead of ours (< 0: behind), when that was seen]}. Under @lock.
         @skews = {}
         @thread = @problem = @failed_at = nil
@@ -129,12 +127,12 @@ module Pelton
       end
 
       # The errors of the last hour, newest first.
-      #: () -> Array[Failure]
-      def failures
-        oldest = Clock.wall - Series::SPAN
-        recent = @lock.synchronize { @failures.select { |failure| failure.facts[:at] >= oldest } }
-        recent.sort_by { |failure| -failure.facts[:at] }
-      end
+      #: () -> Array[ErrorHistory::Failure]
+      def failures = @lock.synchronize { @errors.since(Clock.wall - Series::SPAN) }
+
+      # Where errors with this id were raised, as a row of Report#backtraces; nil: it is not known.
+      #: (String?) -> Hash[Symbol, untyped]?
+      def backtrace(id) = @lock.synchronize { @errors.backtrace(id) }
 
       # Processes whose clock differs from ours, as their reports show when they arrive: {"web-1:4711" => seconds that
       # it is ahead, or behind (< 0)}.
@@ -154,9 +152,7 @@ module Pelton
           before = @latest[report.id]
           next if before && before.at >= report.at # read once more
 
-          fresh = report.errors - (before&.errors || [])
-          @failures.concat(fresh.map { |facts| Failure.new(report.process_name, report.id, facts) })
-          @failures.shift(@failures.size - ERRORS) if @failures.size > ERRORS
+          @errors.add(report, before)
           @latest[report.id] = report
           @before[report.id] = before if before
           note_numbers(report)

@@ -27,6 +27,16 @@ module Pelton
           origin && link("#{origin.topic}/#{origin.partition} offset #{origin.offset}", "/message",
                          topic: origin.topic, partition: origin.partition, offset: origin.offset)
         end
+
+        # To the error of letters, if processes reported it within the last hour; facts: those of Reports::Report that
+        # the letters tell. Neither waits nor reads.
+        def error_link(text, **facts)
+          repeats = Repeats.of(web.reports.failures.select { |failure| failure.facts.slice(*facts.keys) == facts })
+          return if repeats.empty?
+          return link(text, "/error", id: repeats.first.id) if repeats.size == 1
+
+          link(text, "/errors", error: facts[:class], group: facts[:group])
+        end
       end
 
       # The letters of a topic, grouped by error; without a topic, the topics.
@@ -100,6 +110,7 @@ module Pelton
         end
 
         def last_failed(letters) = letters.max_by(LIMIT) { |letter| [letter.failed_at.to_f, letter.offset] }
+        def reported(name) = error_link("failures of the last hour", class: name)&.then { |link| tag(:small, link) }
         def counts = @found.counts.sort_by { |_, count| -count }
         def count = filters[:error] ? @found.counts.fetch(filters[:error], 0) : @found.counts.values.sum
         def actions? = web.actions.enabled? && chosen == "open" && count.positive?
@@ -130,13 +141,18 @@ module Pelton
 
         def group = letter.group && group_link(letter.group)
 
+        def reported
+          error_link("its failures of the last hour", class: letter.error, group: letter.group,
+                                                      topic: letter.origin&.topic)
+        end
+
         def facts
           from = letter.origin
           { "Status" => letter.status, "Failed" => letter.failed_at && Numbers.time(letter.failed_at),
             "Group" => group, "Attempts" => from&.attempts, "Redrives" => from&.redrives,
             "Origin" => origin_link(from), "Place" => letter.place,
             "Key" => bytes_text(letter.message.raw_key), "Size" => Numbers.bytes(letter.message.size),
-            "Redriven to" => letter.redriven_to }.compact
+            "Redriven to" => letter.redriven_to, "Reported" => reported }.compact
         end
       end
     end

@@ -46,6 +46,13 @@ module Pelton
           link("#{shown(topic)}/#{partition} offset #{offset}", "/message", topic: topic, partition: partition,
                                                                             offset: offset)
         end
+
+        # Below the place: the process, and the id of the failure that logs and reporters have, too.
+        def small(failure)
+          id = failure.facts[:failure_id]
+          process = process_link(shown(failure.process), failure.id)
+          tag(:small, Html.join([process, *(tag(:code, shown(id)) if id)], " "))
+        end
       end
 
       # All processes that reported within the last hour.
@@ -130,6 +137,7 @@ module Pelton
         end
 
         def failures = @failures ||= web.reports.failures.select { |failure| failure.id == report.id }
+        def repeats = @repeats ||= Repeats.of(failures)
 
         # Those that need attention first, then those with the largest lag.
         def partitions
