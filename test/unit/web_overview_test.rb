@@ -90,4 +90,17 @@ class WebOverviewTest < Minitest::Test
     assert_match(%r{\A\s*billing: orders/1 is failing\s+gone-\d+ has no members}, problems)
     assert_match(/and 6 more\s*\z/, problems)
   end
+
+  # The list and the overview did not say it.
+  def test_each_lag_of_a_group_says_how_many_partitions_it_lacks
+    orders
+    refute_includes get("/").text + get("/groups").text, "without a commit"
+    @groups.commits["billing"].delete(["orders", 0])
+    @groups.members["new"] = [["m-3", "new", nil, "/10.0.0.3", [["orders", 0], ["orders", 1]]]]
+    @web.history.look
+    list = get("/groups").text
+    assert_match(/billing \s*stable \s*1 \s*0 1 partition without a commit/, list)
+    assert_match(/new \s*stable \s*1 \s*– 2 partitions without a commit/, list)
+    assert_match(/Lag 0 messages, 3 partitions without a commit .*new \s*stable \s*– 2 partitions/m, get("/").text)
+  end
 end

@@ -67,6 +67,7 @@ module Pelton
         @lags = commits.transform_values { |all| lags_of(all) }
         @sums = @lags.transform_values { |lags| lags.each_value.sum unless lags.empty? }
         @owners = groups.transform_values { |group| owners_of(group) }
+        @uncommitted = @owners.to_h { |id, owners| [id, (owners.keys - commits.fetch(id, {}).keys).size] }
         freeze
       end
 
@@ -88,6 +89,11 @@ module Pelton
       # The sum of these; nil: the group has no commit.
       #: (String) -> Integer?
       def lag(group) = @sums[group]
+
+      # How many partitions members have in which the group has no commit. Nobody knows how many messages wait there:
+      # the sum lacks them.
+      #: (String) -> Integer
+      def uncommitted(group) = @uncommitted.fetch(group, 0)
 
       # {["orders", 0] => Admin::Member}
       #: (String) -> Hash[[String, Integer], Admin::Member]

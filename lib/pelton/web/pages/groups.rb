@@ -45,9 +45,6 @@ module Pelton
         def owners = @owners ||= now.owners(id)
         def lags = @lags ||= now.lags(id)
 
-        # How many owned partitions have no commit. Their messages are not in the sum.
-        def uncounted = (owners.keys - lags.keys).size
-
         # Of a partition that needs attention and has no commit, as its process reports it.
         def lag(topic_partition) = lags[topic_partition] || reported.dig(topic_partition.join("/"), :lag)
 

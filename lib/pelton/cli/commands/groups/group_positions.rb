@@ -25,15 +25,17 @@ module Pelton
           @markers = Offsets::Markers.new { |ranges| Offsets::Markers.read(app, ranges) }
         end
 
-        # The partitions with a commit of these groups. others: more partitions, of each group. Called again, it reads
-        # only lags that did not move since.
-        #: (Array[String], ?others: Array[[String, Integer]]) -> Hash[String, Hash[[String, Integer], Position]]
-        def of(ids, others: [])
+        # The partitions with a commit of these groups. others: more partitions, {"billing" => [["orders", 1]]}. Called
+        # again, it reads only lags that did not move since.
+        #: (Array[String], ?others: Hash[String, Array[[String, Integer]]])
+        #:   -> Hash[String, Hash[[String, Integer], Position]]
+        def of(ids, others: {})
           commits = ids.to_h { |id| [id, @admin.group_commits(id, timeout: @timeout).compact] }
-          ends = ends(commits.each_value.flat_map(&:keys) | others)
+          ends = ends(commits.each_value.flat_map(&:keys) | others.each_value.flat_map(&:itself))
           none = only_markers(commits, ends)
-          commits.transform_values do |all|
-            (all.keys | others).sort.to_h { |pair| [pair, position(pair, all[pair], ends[pair], none)] }
+          commits.to_h do |id, all|
+            pairs = (all.keys | others.fetch(id, [])).sort
+            [id, pairs.to_h { |pair| [pair, position(pair, all[pair], ends[pair], none)] }]
           end
         end
 

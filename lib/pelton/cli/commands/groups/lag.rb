@@ -15,8 +15,9 @@ module Pelton
         private_constant :INTERVAL, :CLEAR
 
         details <<~TEXT
-          Counts the offsets between the committed offsets and the ends. A partition without a commit is
-          not counted, for example if its first message fails: see `pelton groups show`.
+          Counts the offsets between the committed offsets and the ends. A partition that a member has
+          without a commit has no lag, for example if its first message fails. It is listed with "-", as
+          Kafka's own tools do, and is not in the sum.
           The end of a transaction uses an offset, too. If only such ends follow the commit, the lag is 0;
           Kafka's own tools count them. Without names it counts for all groups. --watch measures again and
           again, until Ctrl-C: on a terminal it redraws the table, elsewhere it prints a table each time,
@@ -56,7 +57,8 @@ module Pelton
         # nil if Kafka did not answer, while --watch goes on.
         def measure(before)
           @positions ||= GroupPositions.new(connected_app, timeout: timeout, uncommitted: options[:uncommitted])
-          groups = @positions.of(ids(before)).transform_values do |all|
+          ids = ids(before)
+          groups = @positions.of(ids, others: owned(ids)).transform_values do |all|
             all.select { |partition, _| topic?(*partition) }
           end
           check_topics(groups) unless before
@@ -66,6 +68,14 @@ module Pelton
 
           err.puts "pelton: #{e.message}"
           nil
+        end
+
+        # {"billing" => [["orders", 0], …]}: what members have, also without a commit.
+        def owned(ids)
+          return {} if ids.empty?
+
+          groups = admin.describe_groups(*ids, timeout: timeout)
+          groups.transform_values { |group| group.members.flat_map(&:partitions) }
         end
 
         # A misspelled topic would look like no lag.
@@ -138,12 +148,16 @@ module Pelton
 
         def signed(row) = row[:per_second] ? { per_second: format("%+.1f", row[:per_second]) } : {}
 
-        # "billing: lag 20 in 3 partitions with a commit, +1.5 per second"
+        # "billing: lag 20 in 3 partitions with a commit, 1 without, +1.5 per second"
         def sum(group)
           name = shown(group[:group])
-          return "#{name}: no committed offsets" if group[:lag].nil?
+          lags, without = group[:partitions].partition { |row| row[:committed] }.map(&:size)
+          if group[:lag].nil?
+            return "#{name}: no committed offsets#{" in #{count(without, "partition")}" if without.positive?}"
+          end
 
-          text = "#{name}: lag #{group[:lag]} in #{count(group[:partitions].size, "partition")} with a commit"
+          text = "#{name}: lag #{group[:lag]} in #{count(lags, "partition")} with a commit"
+          text += ", #{without} without" if without.positive?
           text += ", #{signed(group)[:per_second]} per second" if group[:per_second]
           above?(group) ? output.paint(text, :red) : text
         end

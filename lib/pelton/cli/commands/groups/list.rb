@@ -13,7 +13,8 @@ module Pelton
 
         details <<~TEXT
           The type is the protocol of the group: classic, or consumer (KIP-848). A group of the new protocol
-          is in the state unknown while it rebalances.
+          is in the state unknown while it rebalances. Partitions without a commit have no lag: they are not
+          in the sum.
         TEXT
         example "pelton groups list"
         example "pelton groups list 'billing*' --state stable --lag", "in quotes: the shell would expand the *"

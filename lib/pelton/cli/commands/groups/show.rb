@@ -35,7 +35,8 @@ module Pelton
 
         def partitions(group)
           owners = group.members.flat_map { |member| member.partitions.product([member.client_id]) }.to_h
-          positions = GroupPositions.new(connected_app, timeout: timeout).of([group.id], others: owners.keys)
+          positions = GroupPositions.new(connected_app, timeout: timeout)
+                                    .of([group.id], others: { group.id => owners.keys })
           positions.fetch(group.id).map do |(topic, number), position|
             { topic: topic, partition: number, **position.to_h, client: owners[[topic, number]] }
           end
