@@ -24,59 +24,6 @@ class WebHistoryTest < Minitest::Test
     end
   end
 
-  def test_a_look_that_waits_for_kafka_says_for_how_long
-    seen = nil
-    history = nil
-    history = Pelton::Web::History.new { (seen = history.looking_for) && raise(Pelton::ClosedError, "x") }
-    assert_equal 0, history.looking_for
-    history.look
-    assert_operator seen, :>, 0
-    assert_equal 0, history.looking_for
-  end
-
-  # Answers at once, and keeps what it was asked: [[:describe_groups, 50, 15], …].
-  class ManyGroups
-    attr_reader :asked
-
-    def initialize(ids)
-      @ids = ids
-      @asked = []
-    end
-
-    def topics(timeout:) = answer(:topics, 0, timeout, {})
-    def groups(timeout:) = answer(:groups, 0, timeout, ["", *@ids].to_h { |id| [id, :empty] })
-    def describe_groups(*ids, timeout:) = answer(:describe_groups, ids.size, timeout, ids.to_h { |id| [id, group(id)] })
-    def group_offsets(id, timeout:) = answer(:group_offsets, 1, timeout, { [id, 0] => 7 })
-    def offsets(positions, committed:, timeout:) = answer(:offsets, 0, timeout, positions && committed ? nil : {})
-    def cluster(timeout:) = answer(:cluster, 0, timeout, nil)
-
-    private
-
-    def group(id)
-      Pelton::Admin::GroupDescription.new(id: id, state: :empty, type: :classic, assignor: "", coordinator: 1,
-                                          members: [])
-    end
-
-    def answer(question, count, timeout, answer)
-      @asked << [question, count, timeout]
-      answer
-    end
-  end
-
-  # All questions of a look shared 15 s. With 200 groups on a busy broker they were over, at each look.
-  def test_each_answer_of_a_look_at_many_groups_has_its_time
-    ids = Array.new(120) { |number| "group-#{number}" }
-    admin = ManyGroups.new(ids)
-    found = Web::Observation.take(admin, timeout: 15, longest: 60)
-    assert_equal ids, found.groups.keys
-    assert_equal ids, found.commits.keys
-    assert_equal [50, 50, 20], admin.asked.filter_map { |question, count,| count if question == :describe_groups }
-    assert_equal [15], admin.asked.map(&:last).uniq, "seconds for an answer"
-
-    Web::Observation.take(late = ManyGroups.new(ids), timeout: 15, longest: 0)
-    assert_equal [0], late.asked.map(&:last).uniq, "seconds that are left"
-  end
-
   def test_a_series_keeps_an_hour
     series = series([0, 1], [1800, 2], [3601, 3])
     assert_equal [[1800.0, 2], [3601.0, 3]], series.points

@@ -20,11 +20,13 @@ module Pelton
       # A large cluster is remembered more coarsely, to save memory.
       LARGE = 1000
       COARSE = 30
+      # Seconds for the end of the thread.
+      CLOSE = 15
       # Seconds without a look that succeeded after which plots have a gap.
       GAP = 60
       # Most entries in the list of changes.
       CHANGES = 200
-      private_constant :LONGEST, :LARGE, :COARSE, :GAP, :CHANGES
+      private_constant :LONGEST, :LARGE, :COARSE, :CLOSE, :GAP, :CHANGES
 
       # admin: returns the admin client. markers: finds lags that are none. waits: knows what came before it looked.
       #: (?interval: Numeric, ?markers: Offsets::Markers?, ?waits: Waits?) { () -> Admin } -> void
@@ -113,12 +115,12 @@ module Pelton
         @lock.synchronize { @began = nil }
       end
 
-      # Ends the thread.
+      # Ends the thread, also in the middle of a look.
       #: () -> void
       def close
         stop, thread = @lock.synchronize { [@stop, @thread] }
         stop&.ask
-        Threads.join([*thread], TIMEOUT)
+        Threads.join([*thread&.kill], CLOSE)
       end
 
       private

@@ -3,6 +3,7 @@
 require_relative "../errors"
 require_relative "../offsets/markers"
 require_relative "../runtime/clock"
+require_relative "../runtime/threads"
 
 module Pelton
   class Web
@@ -11,9 +12,11 @@ module Pelton
       # Kafka's own topics.
       INTERNAL = /\A__/
       UNKNOWN = %i[UNKNOWN_TOPIC_OR_PART _UNKNOWN_TOPIC _UNKNOWN_PARTITION _NOENT].freeze
-      # Groups of one question.
+      # Groups of one question; questions about commits at a time; seconds for the end of their threads.
       GROUPS = 50
-      private_constant :INTERNAL, :UNKNOWN, :GROUPS
+      AT_ONCE = 8
+      CLOSE = 5
+      private_constant :INTERNAL, :UNKNOWN, :GROUPS, :CLOSE
 
       # at: seconds since 1970. cluster: Admin::ClusterDescription. topics: {"orders" => Admin::TopicDescription}.
       # ends: {["orders", 0] => 59}. groups: {"billing" => Admin::GroupDescription}. commits: {"billing" => {["orders",
@@ -28,7 +31,7 @@ module Pelton
         left = -> { { timeout: [timeout, Clock.left(deadline)].min } }
         topics = admin.topics(**left.call).reject { |name, topic| topic.internal || name.match?(INTERNAL) }
         groups = groups(admin, left)
-        commits = groups.to_h { |id, _| [id, admin.group_offsets(id, **left.call).compact] }
+        commits = commits(groups.keys) { |id| admin.group_offsets(id, **left.call).compact }
         ends = ends(admin, topics, left)
         new(cluster: admin.cluster(**left.call), topics: topics, ends: ends, groups: groups, commits: commits)
       end
@@ -39,6 +42,30 @@ module Pelton
         ids.each_slice(GROUPS).inject({}) { |all, some| all.merge(admin.describe_groups(*some, **left.call)) }
       end
       private_class_method :groups
+
+      # librdkafka asks about one group at a time, so several threads ask. The first error ends all.
+      def self.commits(ids, &ask)
+        left = Thread::Queue.new.tap { |queue| ids.each { |id| queue << id } }.close
+        found = Thread::Queue.new
+        problem = nil
+        failed = ->(error) { (problem ||= error) && left.clear }
+        threads = []
+        [ids.size, AT_ONCE].min.times do
+          threads << Threads.start("pelton.web.commits", report: failed) do
+            while (id = left.pop)
+              found << [id, ask.call(id)]
+            end
+          end
+        end
+        Threads.join(threads)
+        raise problem if problem
+
+        Array.new(found.size) { found.pop }.to_h.slice(*ids)
+      ensure # also if the look is killed
+        left.clear
+        Threads.join(threads.each(&:kill), CLOSE)
+      end
+      private_class_method :commits
 
       # A topic that was deleted since has no end.
       def self.ends(admin, topics, left)
