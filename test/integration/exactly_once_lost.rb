@@ -79,7 +79,7 @@ Scenario.run do
   @children.push(frozen, other) # destroyed with the others
   frozen.start
   frozen.advance(PARTITIONS, 60) # assigned
-  frozen.advance(1, 60) until frozen.stage == "produced"
+  frozen.advance_to("produced", 60) unless frozen.stage == "produced"
   Process.kill(:STOP, frozen.pid)
   other.start
   eventually(60, "the other one to do all of it\n#{other.output}") do
@@ -87,10 +87,9 @@ Scenario.run do
     committed(group, input, PARTITIONS) == [EACH] * PARTITIONS
   end
   Process.kill(:CONT, frozen.pid)
-  # A stop that comes before this would be unfinished, because a partition is lost in it.
-  eventually(60, -> { "the frozen one to hear of its loss\n#{frozen.output}" }) do
-    frozen.output.include?("belongs to another member")
-  end
+  # A stop in which one of its partitions is lost would be unfinished.
+  PARTITIONS.times { frozen.advance_to("revoked", 60) }
+  check(frozen.output.include?("belongs to another member"), "it says why:\n#{frozen.output}")
   [frozen, other].each(&:stop)
   equal(wanted, ExactlyOnce.read(bootstrap, output, PARTITIONS), "what read_committed sees beside a frozen one")
   all = ExactlyOnce.read(bootstrap, output, PARTITIONS, "read_uncommitted")

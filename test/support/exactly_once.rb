@@ -8,7 +8,7 @@ require "tempfile"
 module ExactlyOnce
   # The steps of the job, which it writes into a pipe, one letter per step.
   STAGES = { "a" => "assigned", "b" => "begun", "h" => "half produced", "p" => "produced", "m" => "marked",
-             "c" => "committed" }.freeze
+             "c" => "committed", "r" => "revoked" }.freeze
   INSIDE = STAGES.values_at("b", "h", "p", "m").freeze
 
   # The job's process. Started again and again.
@@ -40,6 +40,14 @@ module ExactlyOnce
 
         letter = @reader.getc or raise "the job ended by itself after #{@stage}:\n#{output}"
         @stage = STAGES.fetch(letter)
+      end
+    end
+
+    # Waits until it has come to this step, each step up to `seconds` times Guard::PATIENCE.
+    def advance_to(stage, seconds)
+      loop do
+        advance(1, seconds)
+        break if @stage == stage
       end
     end
 

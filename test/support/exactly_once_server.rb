@@ -11,6 +11,7 @@ STEPS = IO.new(3, "w").tap { |pipe| pipe.sync = true }
 
 class CopyingConsumer < Pelton::Consumer
   def assigned = STEPS.write("a")
+  def revoked = STEPS.write("r")
 
   def consume
     transaction { |tx| copy(tx) }
