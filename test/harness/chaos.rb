@@ -40,7 +40,8 @@ class Chaos < Scenario
     @counts = Hash.new(0) # {fault => how often}
     @kills = @stops = 0
     @problems = []
-    @broker_hurt = false # was the broker hurt since a member last ended without an error?
+    # Processes that lived when the broker was hurt, or that were frozen: {child => true}
+    @hurt = {}.compare_by_identity
   end
 
   # Runs it. Returns true if there is no problem.
@@ -132,6 +133,7 @@ class Chaos < Scenario
     child.kill(:KILL)
     exit_code(child)
     forget(child)
+    @hurt.delete(child)
     @kills += 1
   end
 
@@ -157,14 +159,15 @@ class Chaos < Scenario
     @producers << start_producer
   end
 
-  # A stop ends with 0. If the broker was away, the member may report what it could not do.
+  # A stop ends with 0. A process that was cut off from the broker may report what it could not do: a member that lost
+  # its partitions may hear of it in its stop.
   def stop(child, what)
     loaded(child)
     child.kill(:TERM)
     code = exit_code(child, 45)
-    well = code.zero? || (@broker_hurt && code == 2 && child.output.include?("left undone"))
+    cut_off = @hurt.delete(child)
+    well = code.zero? || (cut_off && code == 2 && child.output.include?("left undone"))
     @problems << "a #{what} that was stopped ended with #{code}: #{child.output[-800..]}" unless well
-    @broker_hurt = false if code.zero?
     @stops += 1
     forget(child)
   end
@@ -176,6 +179,7 @@ class Chaos < Scenario
 
   def freeze_member
     child = @members[@random.rand(@members.size)]
+    @hurt[child] = true
     child.kill(:STOP)
     work(@random.rand(2).zero? ? @random.rand : 4 + (@random.rand * 3)) # shorter or longer than its session
     child.kill(:CONT)
@@ -190,13 +194,15 @@ class Chaos < Scenario
   def restart_broker = away
 
   def away
-    @broker_hurt = true
+    hurt_all
     work(@random.rand * 2)
     @broker.restart
   end
 
+  def hurt_all = (@members + @producers).each { |child| @hurt[child] = true }
+
   def freeze_broker
-    @broker_hurt = true
+    hurt_all
     @broker.kill(:STOP)
     work(@random.rand * 6)
     @broker.kill(:CONT)
@@ -223,6 +229,12 @@ class Chaos < Scenario
       alive
       committed(@group, @topic, PARTITIONS).map(&:to_i) == ends
     end
+    admin = app.admin
+    eventually(60, -> { "all members to be back: #{admin.group(@group)}\n#{outputs}" }) do
+      alive
+      admin.group(@group).then { |group| group.state == :stable && group.members.size == MEMBERS }
+    end
+    @hurt.clear
     @members.each { |child| stop(child, "member") }
   end
 
