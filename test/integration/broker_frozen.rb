@@ -21,15 +21,7 @@ GroupScenario.run do
     broker.kill(:CONT)
     [first, second].each { |member| working(member) }
   end
-  ends = end_producing
-  # A member that the broker forgot meanwhile has to join again before it may commit, also when it stops.
-  admin = app.admin
-  places = ends.transform_keys { |partition| [@topic, partition] }
-  eventually(60, "all of it to be committed, and both to be members") do
-    group = admin.group(@group)
-    admin.group_offsets(@group) == places && group.state == :stable &&
-      group.members.size == 2 && group.members.sum { |member| member.partitions.size } == Members::PARTITIONS
-  end
+  all_back(end_producing, 2)
   leave(first)
   leave(second)
   nothing_lost(duplicates: true)

@@ -22,7 +22,7 @@ GroupScenario.run do
     broker.restart
     [first, second].each { |member| working(member) }
   end
-  end_producing
+  all_back(end_producing, 2)
   leave(first)
   leave(second)
   nothing_lost(duplicates: true)

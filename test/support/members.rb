@@ -80,6 +80,18 @@ module Members
     @sent
   end
 
+  # Waits until all of this is committed, and as many members share the partitions. A member that the broker forgot
+  # meanwhile has to join again before it may commit, also when it stops.
+  def all_back(ends, count)
+    admin = app.admin
+    places = ends.transform_keys { |partition| [@topic, partition] }
+    eventually(60, "all of it to be committed, and #{count} members") do
+      group = admin.group(@group)
+      admin.group_offsets(@group) == places && group.state == :stable && group.members.size == count &&
+        group.members.sum { |member| member.partitions.size } == PARTITIONS
+    end
+  end
+
   # Checks that each message was processed, in the order of its key, and repeated only where that is allowed.
   def nothing_lost(duplicates: false)
     report = Ledger.new(File.join(@folder, "ledger")).report(@counts)
