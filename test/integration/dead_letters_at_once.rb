@@ -22,7 +22,7 @@ Scenario.run do
   letters = app.dead_letters(dead)
 
   ROUNDS.times do |round|
-    children = Array.new(4) { ruby(PROGRAM, dead, "100", "0") }
+    children = Array.new(4) { ruby(PROGRAM, dead, "40", "0") }
     done = letters.each(status: :redriven).count
     eventually(60, "a step of round #{round}") { letters.each(status: :redriven).count > done + (20 * round) }
     children.each { |child| child.kill(:KILL) unless child.code }

@@ -37,7 +37,7 @@ Scenario.run do
   check(call.("delete", dead, code: 1).include?("--yes"), "no deletion without --yes")
 
   # --- Ctrl-C, then a kill ----------------------------------------------------------------------------------------
-  child = pelton("dead-letters", "redrive", dead, "--rate", "100/s")
+  child = pelton("dead-letters", "redrive", dead, "--rate", "20/s")
   letters = app.dead_letters(dead)
   eventually(60, "the first letters") { letters.each(status: :redriven).any? }
   child.kill(:INT)

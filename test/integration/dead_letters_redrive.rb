@@ -64,13 +64,13 @@ Scenario.run do
     equal((transaction - 1) * 100, child.output.lines.size, "reported before the kill")
     equal(COUNT - done, letters.each.count, "open letters after the kill in transaction #{transaction}")
   end
-  child = ruby(PROGRAM, dead, "150", "0")
+  child = ruby(PROGRAM, dead, "50", "0")
   eventually(60, "the first letters") { child.output.lines.size > 20 }
   child.kill(:KILL)
   exit_code(child)
 
   # --- two at once ------------------------------------------------------------------------------------------------
-  first = ruby(PROGRAM, dead, "60", "0")
+  first = ruby(PROGRAM, dead, "10", "0")
   eventually(60, "the first letters of the first") { first.output.lines.size > 6 }
   second = ruby(PROGRAM, dead, "0", "0")
   equal([3, 0], [exit_code(first, 60), exit_code(second, 60)], "exit codes\n#{first.output}\n#{second.output}")
