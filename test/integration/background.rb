@@ -97,7 +97,7 @@ Scenario.run do
   # The thread of a gem, started by the job that was the first to use it, is not taken for a leak.
   folder = Dir.mktmpdir
   FileUtils.mkdir_p("#{folder}/gems/reaper-1.0")
-  code = "module Reaper; def self.run = @run ||= Thread.new { Thread.stop }; end"
+  code = "module Reaper; LOCK = Mutex.new; def self.run = LOCK.synchronize { @run ||= Thread.new { Thread.stop } }; end"
   File.write("#{folder}/gems/reaper-1.0/reaper.rb", code)
   Gem.use_paths(Gem.dir, [folder, *Gem.path])
   require "#{folder}/gems/reaper-1.0/reaper"
@@ -122,7 +122,7 @@ Scenario.run do
   end
   third = app(group: unique("group"), background_timeout: 0.2) { topic name, to: stuck }
   third.start
-  eventually(30, "its threads") { third.stats[:threads]["pelton.background"] == 4 }
+  eventually(30, "its threads") { third.stats[:threads]["pelton.background"] == 4 && gate.num_waiting == 4 }
   check(third.stop, "it stops: #{third.server.unfinished_work}")
   told = events(third, "thread.leaked")
   equal((0..3).to_a, told.map { |event| event[:partition] }.sort, "named")

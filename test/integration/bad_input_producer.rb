@@ -104,7 +104,7 @@ Scenario.run do
   equal(true, nowhere.stop, "stop")
 
   # --- a full queue ----------------------------------------------------------------------------------------------
-  nowhere = "127.0.0.1:#{TestBroker.free_port}"
+  nowhere = "127.0.0.1:1"
   full = app(kafka: { "bootstrap.servers" => nowhere, "queue.buffering.max.messages" => 100 }, queue_timeout: 0.5)
   open = Array.new(100) { |number| full.producer.produce_async(topic: "orders", payload: number.to_s) }
   error = nil

@@ -12,7 +12,7 @@ QUICK = { "reconnect.backoff.ms" => 50, "reconnect.backoff.max.ms" => 250 }.free
 
 Scenario.run do
   # --- nobody there ----------------------------------------------------------------------------------------------
-  self.bootstrap = "127.0.0.1:#{TestBroker.free_port}"
+  self.bootstrap = "127.0.0.1:1"
   lonely = app(kafka: QUICK)
   lonely.producer.produce_async(topic: "nowhere", payload: "2")
   eventually(5, "the reason as an event") do

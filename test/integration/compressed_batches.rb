@@ -19,9 +19,9 @@ Scenario.run do
   limits = { "receive.message.max.bytes" => LIMIT, "fetch.max.bytes" => 1_500_000, "auto.offset.reset" => "earliest" }
   app = app(group: group, kafka: limits) { topic(name, to: reader) { decode :bytes } }
   CODECS.each_with_index do |codec, partition|
-    sender = app(kafka: { "compression.type" => codec, "linger.ms" => 1000, "batch.size" => 100_000_000,
+    sender = app(kafka: { "compression.type" => codec, "linger.ms" => 60_000, "batch.size" => 100_000_000,
                           "message.max.bytes" => 100_000_000 })
-    # One batch: the partition is known, and nothing is sent before all messages are queued.
+    # One batch: the partition is known, and nothing is sent before all messages are queued. (A wait skips the linger.)
     sender.producer.partition_count(name)
     sender.producer.produce_many_sync(Array.new(20) { { topic: name, payload: ZEROS, partition: partition } })
     sender.producer.produce_sync(topic: name, payload: "behind", partition: partition)

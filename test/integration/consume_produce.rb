@@ -105,7 +105,7 @@ Scenario.run do
 
   # --- Ctrl-C while lines are sent ---------------------------------------------------------------------------------
   part = topic
-  stdin, stdout, process = Open3.popen2e(environment, *PELTON, "produce", part, "--rate", "200")
+  stdin, stdout, process = Open3.popen2e(environment, *PELTON, "produce", part, "--rate", "50")
   stdin.write((1..5000).map { |number| "#{number}\n" }.join)
   eventually(30, "some messages") { script.each(part).count > 20 }
   Process.kill(:INT, process.pid)

@@ -20,11 +20,13 @@ SCRIPT = <<~RUBY
   end
   Pelton.routes { topic ENV["PELTON_IN"], to: Reader }
   consumed = Thread::Queue.new
-  Pelton.subscribe("consumer.consumed") { consumed << 1 }
+  Pelton.subscribe("consumer.consumed") { |event| consumed << event[:partition] }
   trap("USR1") { Pelton.stop } if ARGV[0] == "trap"
   $stdout.sync = true
   Pelton.start
-  consumed.pop
+  partitions = []
+  partitions |= [consumed.pop] until partitions.size == 2 # then both have a consumer, which gets its shutdown
+  puts "ready"
   case ARGV[0]
   when "trap" then exit(Pelton.app.server.wait ? 0 : 7)
   when "raise" then raise "oops"
@@ -93,7 +95,7 @@ Scenario.run do
   { "end" => 0, "raise" => 1, "wait" => 130, "trap" => 0 }.each do |way, code|
     environment = { "PELTON_GROUP" => unique("script"), "PELTON_IN" => name }
     child = ruby(script, way, env: environment)
-    eventually(30, -> { "messages\n#{child.output}" }) { child.code || child.output.include?("consumed") }
+    eventually(30, -> { "messages\n#{child.output}" }) { child.code || child.output.include?("ready\n") }
     child.kill(:INT) if way == "wait"
     child.kill(:USR1) if way == "trap"
     equal(code, exit_code(child, 40), "exit code (#{way})\n#{child.output}")

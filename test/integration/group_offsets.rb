@@ -42,8 +42,11 @@ def offsets_of_groups(type, kafka)
   admin.copy_group_offsets(group, other)
   refused(:UNKNOWN_MEMBER_ID, live, "copy to it") { admin.copy_group_offsets(other, group, overwrite: true) }
   equal({ [name, 0] => 15, [name, 1] => 15 }, admin.group_offsets(group), "refused, so nothing changed")
-  server.stop
-  eventually(20, "the end of the members") { admin.group(group).state == :empty }
+  stop = lambda do
+    server.stop
+    eventually(20, "the end of the members") { admin.group(group).state == :empty }
+  end
+  stop.call
 
   # The message of minute 5 is the first one that is not older.
   admin.alter_group_offsets(group, { [name, 0] => start + 299, [name, 1] => :beginning, [name, 2] => Time.now })
@@ -55,7 +58,7 @@ def offsets_of_groups(type, kafka)
   equal({ [name, 0] => 3, [name, 1] => 3, [name, 2] => 0 }, admin.lag(group), "the lag after a reset")
   server.start
   equal([12, 12, 13, 13, 14, 14], take(seen, 6).map(&:last).sort, "it goes on there")
-  server.stop
+  stop.call
 
   equal({ [name, 0] => 15, [name, 1] => 15 }, admin.group_offsets(other), "the copy")
   equal("checkpoint 14", admin.group_commits(other).fetch([name, 0]).metadata, "the metadata of the copy")

@@ -11,13 +11,14 @@ Scenario.run do
   name = topic(partitions: 3)
   gate = Thread::Queue.new
   calls = Thread::Queue.new
+  ticked = {} # {0 => true}: partitions that had a tick
   reader = Class.new(Pelton::Consumer) do
     define_method(:around) do |action, &call|
       calls << [partition, action]
       call.call
     end
     define_method(:consume) { gate.pop if partition == 1 }
-    define_method(:tick) { nil }
+    define_method(:tick) { ticked[partition] = true }
   end
   group = unique("lags")
   all = app(group: group, kafka: { "statistics.interval.ms" => 200 }) { topic(name, to: reader) { tick_every 0.2 } }
@@ -52,7 +53,7 @@ Scenario.run do
   end
   consumed = told.group_by { |event| event[:partition] }
   equal({ 0 => 5, 1 => 7 }, consumed.transform_values { |list| list.sum { |payload| payload[:messages] } }, "consumed")
-  eventually(20, "ticks") { calls.size > 30 }
+  eventually(20, "ticks") { calls.size > 30 && ticked.size == 3 }
 
   # Without the marker, consumption would look late until the next message.
   writer = app(kafka: { "transactional.id" => unique("writer") }).producer
