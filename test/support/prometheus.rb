@@ -51,6 +51,14 @@ module Prometheus
     [] # it does not listen yet
   end
 
+  # Waits until a query has these values. One scrape may see a counter before another one that grew earlier, and after a
+  # scrape that took too long, no query has values for a moment.
+  def becomes(values, text, what = text)
+    found = nil
+    eventually(40, -> { "#{what}: expected #{values}, got #{found}" }) { (found = query(text)) == values }
+    check(true, what)
+  end
+
   # Each panel of the dashboard has data.
   def panels_have_data
     panels = JSON.parse(File.read("#{FOLDER}/grafana.json"))["panels"]
