@@ -17,7 +17,9 @@ SENTRY = <<~RUBY
   Sentry.init do |config|
     config.dsn = ENV.fetch("DSN")
     config.logger = Logger.new(File::NULL)
+    config.transport.open_timeout = config.transport.timeout = 60 # not its 1 and 2 s: the machine may be busy
   end
+  Sentry.background_worker.shutdown_timeout = 60 # nor its 1 s
 
   require "pelton/reporters/errors"
 
