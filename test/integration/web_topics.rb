@@ -12,10 +12,11 @@ Scenario.run do
   name, other, open = [2, 1, 1].map { |partitions| topic(partitions: partitions) }
   all = app(kafka: { "compression.type" => "gzip" })
   now = Pelton::Clock.wall.to_i
-  minutes = 3 * 24 * 60
+  ahead = 30 # a quarter of an hour or an hour may end during the scenario
+  minutes = (3 * 24 * 60) + ahead
   rows = Array.new(minutes) do |minute|
     { topic: name, partition: 0, key: "key", payload: "x" * 90, headers: { "trace" => "42" },
-      timestamp: Time.at(now - (60 * (minutes - minute))) }
+      timestamp: Time.at(now - (60 * (minutes - ahead - minute))) }
   end
   all.producer.produce_many_sync(rows)
   all.producer.produce_many_sync(Array.new(50) { |number| { topic: other, payload: "y" * (number.even? ? 10 : 30) } })
