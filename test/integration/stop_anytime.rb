@@ -41,7 +41,8 @@ APP = <<~RUBY
   stop_at("load")
   Pelton.configure do |config|
     config.kafka = { "bootstrap.servers" => ENV["PELTON_BOOTSTRAP"], "partition.assignment.strategy" => "range",
-                     "heartbeat.interval.ms" => 300, "reconnect.backoff.max.ms" => 250 }
+                     "heartbeat.interval.ms" => 300, "reconnect.backoff.max.ms" => 250,
+                     "auto.commit.interval.ms" => 600_000 } # a stop always has something to commit
     config.group_id = ENV["PELTON_GROUP"]
     config.max_messages = 5
     config.shutdown_timeout = Integer(ENV["PELTON_DEADLINE"])

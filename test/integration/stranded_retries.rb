@@ -10,8 +10,9 @@ require "support/scenario"
 
 Scenario.run do
   input = topic
-  [1, 4].each { |seconds| topic(name: "#{input}.retry.#{seconds}") }
-  old = "#{input}.retry.4"
+  delay = 10 # the first server stops before it is over
+  [1, delay].each { |seconds| topic(name: "#{input}.retry.#{seconds}") }
+  old = "#{input}.retry.#{delay}"
   dead = topic
   group = unique("before")
   renamed = unique("after")
@@ -37,7 +38,7 @@ Scenario.run do
   end
   app.producer.produce_many_sync(Array.new(2) { |number| { topic: input, payload: number.to_s } })
 
-  first = start.call(group, failing, 4)
+  first = start.call(group, failing, delay)
   eventually(30, "both messages wait") { events(first, "message.postponed").size == 2 }
   equal([], stranded.call(first), "what is told while it is read")
   equal(true, first.stop, "stop")
@@ -46,7 +47,7 @@ Scenario.run do
   [[1], []].each do |delays|
     server = start.call(group, working, *delays, **(delays.empty? ? { drain: [1] } : {}))
     told.call(server, group)
-    check(stranded.call(server).first.message.include?("add drain: [4] to the retry_in of #{input}"), "the word")
+    check(stranded.call(server).first.message.include?("add drain: [#{delay}] to the retry_in of #{input}"), "the word")
     equal(true, server.stop, "stop")
   end
 
@@ -67,14 +68,15 @@ Scenario.run do
     equal(0, exit_code(child, 60), "doctor's exit code")
     JSON.parse(child.output)["findings"].filter_map { |finding| finding["text"] if finding["about"] == "topic #{old}" }
   end
-  { group => "add drain: [4] to", renamed => "add drain: [4], former_groups: [\"#{group}\"] to" }.each do |name, word|
+  { group => "add drain: [#{delay}] to",
+    renamed => "add drain: [#{delay}], former_groups: [\"#{group}\"] to" }.each do |name, word|
     found = doctor.call(name)
     check(found.size == 1 && found.first.include?("2 messages wait there for the group #{group}") &&
           found.first.include?(word), "what the doctor says to #{name}: #{found}")
   end
 
   # Renamed.
-  last = start.call(renamed, working, 1, drain: [4], former_groups: [group])
+  last = start.call(renamed, working, 1, drain: [delay], former_groups: [group])
   got = take(seen, 4).select { |name,| name == old } # it reads its input from the beginning, too
   equal([[old, "0", 2], [old, "1", 2]], got, "what was drained")
   equal([], stranded.call(last), "what is told when it is read")
