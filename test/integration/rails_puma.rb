@@ -79,7 +79,10 @@ Scenario.run do
     # --- a phased restart: workers end one after the other, and new ones go on ---
 
     if mode == "late" # phased restarts need workers that load the application themselves
-      olds = server.output.scan(/\(PID: (\d+)\) booted/).flatten
+      olds = nil
+      eventually(60, -> { "two workers\n#{server.output}" }) do
+        (olds = server.output.scan(/\(PID: (\d+)\) booted/).flatten).size == 2
+      end
       server.kill(:USR1)
       eventually(60, -> { "two new workers\n#{server.output}" }) { server.output.scan(/booted.*phase: 1$/).size == 2 }
       check((olds & [post.("restarted").last]).empty?, "a new worker answers\n#{server.output}")

@@ -67,12 +67,13 @@ class RailsApp
     write("config/initializers/sqlite.rb", BUSY)
   end
 
-  # Writes a file of the app.
+  # Writes a file of the app. A server that reloads code meanwhile finds the old file or all of the new one.
   #: (String, String) -> void
   def write(path, text)
     file = File.join(@root, path)
     FileUtils.mkdir_p(File.dirname(file))
-    File.write(file, text)
+    File.write("#{file}.new", text)
+    File.rename("#{file}.new", file)
   end
 
   #: (String) -> String
