@@ -28,10 +28,10 @@ GroupScenario.run do
       !places.include?(place) || now.to_i > then_
     end
   end
-  reached = committed(@group, @topic, count)
+  reached = committed(@group, @topic, count).map(&:to_i)
   frozen.kill(:CONT)
   eventually(20, "the late mark") { trail.entries.any? { |entry| entry.pid == frozen.pid && entry.what == "refused" } }
-  check(committed(@group, @topic, count).zip(reached).all? { |now, then_| now >= then_ }, "no offset moved back")
+  check(committed(@group, @topic, count).zip(reached).all? { |now, then_| now.to_i >= then_ }, "no offset moved back")
   owned_by_all(frozen, other) # it is a member again
   end_producing
   leave(frozen)

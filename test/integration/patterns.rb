@@ -50,9 +50,11 @@ Scenario.run do
     nobody = saying.(protocol, :nobody)
     app(group: unique("idle"), kafka: kafka) { topic(/^#{mark}-nothing\./, to: nobody) }.tap(&:start)
   end
-  before = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
-  work(3)
-  used = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) - before
-  check(used < 1, "two groups without topics took #{used.round(2)} s of CPU in 3 s")
+  used = nil
+  eventually(20, -> { "two groups without topics took #{used} s of CPU in 3 s" }) do # the start of both takes some, too
+    before = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
+    work(3)
+    (used = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) - before) < 1
+  end
   idle.each { |app| check(app.stop, "a stop in order") }
 end

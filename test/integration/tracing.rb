@@ -44,12 +44,14 @@ Scenario.run do
   tracer.span("checkout") { server.producer.produce_sync(topic: input, payload: "7", headers: { "a" => "1" }) }
   eventually(30, "a dead letter") { events(server, "message.dead_lettered").size == 1 }
   broken = false
+  # A transaction ends for readers after it ended for its producer.
+  eventually(20, "the letter") { server.dead_letters(dead).list.any? }
   equal 1, server.dead_letters(dead).redrive.handled, "redriven letters"
   eventually(30, "the payment") { events(server, "consumer.consumed").any? { |event| event[:error].nil? } }
-  check(tracer.flush(timeout: 10), "the collector has all spans")
+  check(tracer.flush(timeout: 10 * Guard::PATIENCE), "the collector has all spans")
 
   equal 0, tracer.dropped, "dropped spans"
-  check(tracer.close(timeout: 10), "the tracer ends")
+  check(tracer.close(timeout: 10 * Guard::PATIENCE), "the tracer ends")
   spans = collector.close
   names = spans.map { |span| span["name"] }
   root = spans.find { |span| span["name"] == "checkout" }

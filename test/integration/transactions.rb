@@ -201,7 +201,7 @@ Scenario.run do
     e
   end
   inside.pop
-  left.producer.close(timeout: 6) # a quarter of it is the abort's
+  left.producer.close(timeout: 6 * Guard::PATIENCE) # a quarter of it is the abort's
   writer.producer.produce_sync(topic: name, payload: "k4", partition: 0)
   wanted << "k4"
   seen.(wanted, "what comes behind it")
