@@ -78,7 +78,7 @@ module PeltonTest
   # time of one try, or of a few, but never of each.
   #: (Numeric, ?String) { () -> void } -> void
   def assert_quick(limit, what = "the work", &block)
-    times = Array.new(5) do
+    times = Array.new(10) do
       seconds(&block).tap { |taken| return pass if taken < limit }
     end
     flunk "#{what} took #{times.map { |taken| taken.round(3) }} s, not less than #{limit}"

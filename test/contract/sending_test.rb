@@ -11,7 +11,7 @@ module SendingContract
   def test_delivery_names_the_place_of_its_message
     name = topic
     deliveries = Array.new(3) { |number| made.produce_async(topic: name, payload: number.to_s, partition: 0) }
-    assert_same deliveries, Pelton::Delivery.wait_all(deliveries, timeout: 10)
+    assert_same deliveries, Pelton::Delivery.wait_all(deliveries, timeout: 60)
     assert_equal [0, 1, 2], deliveries.map(&:offset)
     delivery = deliveries.first
     assert_equal [name, 0, 1, nil, true, true], [delivery.topic, delivery.partition, delivery.size, delivery.error,
@@ -26,7 +26,7 @@ module SendingContract
     made.produce_many_sync([{ topic: name, payload: '{"a":1}', key: "k", partition: 0, timestamp: time,
                               headers: { "one" => "1", "many" => %w[a b] } },
                             { topic: name, payload: "", key: "", partition: 0 },
-                            { topic: name, payload: nil, partition: 0, timestamp: 5 }], timeout: 10)
+                            { topic: name, payload: nil, partition: 0, timestamp: 5 }], timeout: 60)
     first, second, third = read(name, 3)
     assert_equal ["k", '{"a":1}', { "a" => 1 }, time, { "one" => "1", "many" => %w[a b] }],
                  [first.key, first.raw_payload, first.payload, first.timestamp, first.headers]
@@ -156,6 +156,7 @@ module SendingContract
                    error.message
       delivery = made.produce_async(topic: name, payload: "x")
       assert_match(/\Adelivery to #{name} /, assert_raises(Pelton::WaitTimeout) { delivery.wait(timeout: 0) }.message)
+      made.purge # or the close waits for them
     end
   end
 
@@ -171,14 +172,14 @@ module SendingContract
     name = topic
     made.middleware.append(->(message) { message.merge(payload: "#{message[:payload]}!") })
     made.buffer_many([{ topic: name, payload: "1", label: :one }, { topic: name, payload: "2" }])
-    delivery = made.flush_buffer_sync(timeout: 10)
+    delivery = made.flush_buffer_sync(timeout: 60)
     assert_equal [[:one, nil], [0, 1]], [delivery.labels, delivery.reports.map { |report| report[2] }]
     assert_equal %w[1! 2!], read(name, 2).map(&:raw_payload)
   end
 
   def test_variants
     name = topic
-    made.with(acks: 1, timeout: 10).produce_sync(topic: name, payload: "1")
+    made.with(acks: 1, timeout: 60).produce_sync(topic: name, payload: "1")
     made.with(partitioner: :fnv1a).produce_sync(topic: name, payload: "2", key: "k")
     assert_equal %w[1 2], read(name, 2).map(&:raw_payload)
   end
@@ -251,7 +252,7 @@ class NativeSendingContractTest < Minitest::Test
   def topic(partitions = 1) = new_topic(partitions)
 
   def held
-    NativeKit.cluster.round_trip_time(1, 1000)
+    NativeKit.cluster.round_trip_time(1, 60_000) # longer than any stall of this process
     yield
   ensure
     NativeKit.cluster.round_trip_time(1, 0)

@@ -90,7 +90,9 @@ class ClosingTest < Minitest::Test
     app.subscribe("partition.assigned") { answers << app.server.status }
     app.start
     produce(app, name, %w[a])
-    assert_equal [:running, nil], take(2, answers)
+    status, stopped = take(2, answers)
+    assert_includes %i[starting running], status # the first assignment may come before the start returns
+    assert_nil stopped
     assert app.server.wait(60), "the server stops"
     assert_equal [[0, 0, "a"]], take(1)
   end
@@ -192,12 +194,13 @@ class ClosingTest < Minitest::Test
     name = topic
     app = app()
     produce(app, name, %w[a])
-    @cluster.round_trip_time = 5000
+    @cluster.broker_down
     delivery = app.producer.produce_async(topic: name, payload: "b")
     closing = Thread.new { app.producer.close(timeout: 60) }
     eventually { closing.status == "sleep" }
     closing.kill.join
     refute_predicate delivery, :done?, "the wait ended before the close"
+    @cluster.broker_up
     assert_equal 0, app.producer.close(timeout: 60)
     assert_predicate delivery, :delivered?
     assert_equal 1, happened("producer.closed").size
@@ -215,7 +218,7 @@ class ClosingTest < Minitest::Test
     rescue Pelton::ClosedError
       :closed
     end
-    eventually { answers.size == 2 }
+    eventually { answers.size >= 2 }
     assert reader.close(60)
     assert_equal :closed, asking.value
   end

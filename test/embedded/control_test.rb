@@ -39,21 +39,21 @@ class EmbeddedControlTest < Minitest::Test
   end
 
   def test_delay_is_never_early_and_delays_its_topic_alone
-    name = topic
-    quick = topic
+    name, hours, quick = Array.new(3) { topic }
     seen = @seen
     reader = consumer do
       messages.each { |message| seen << [topic, message.offset, Time.now.to_f - message.timestamp.to_f] }
     end
     app = app do
       topic(name, to: reader) { delay 1 }
+      topic(hours, to: reader) { delay 7200 }
       topic quick, to: reader
     end
     app.start
-    produce(app, name, %w[0 1])
+    produce(app, hours, %w[0])
     produce(app, quick, %w[0])
-    first = take(1).first
-    assert_equal quick, first[0]
+    assert_equal quick, take(1).first[0]
+    produce(app, name, %w[0 1])
     later = take(2)
     assert_equal([[name, 0], [name, 1]], later.map { |row| row.first(2) })
     later.each { |_, _, age| assert_operator age, :>=, 1 }

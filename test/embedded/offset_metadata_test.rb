@@ -27,6 +27,7 @@ class OffsetMetadataTest < Minitest::Test
     first.start
     eventually(20) { done.size.positive? }
     assert_equal true, first.stop
+    done.clear
     produce(first, name, %w[4])
     second = reading(name, seen) { mark_as_consumed!(messages.last, metadata: "all") && (done << offset_metadata) }
     second.start

@@ -68,7 +68,7 @@ class ProcessExitTest < Minitest::Test
 
   def test_exit_without_handlers_loses_queued_messages_as_documented
     status, = program(<<~RUBY)
-      APP = configure(Pelton::App.new).configure { |c| c.kafka = { **c.kafka, "linger.ms" => 5000 } }
+      APP = configure(Pelton::App.new).configure { |c| c.kafka = { **c.kafka, "linger.ms" => 60_000 } }
       produce("a", by: APP.producer)
       exit!(0)
     RUBY
@@ -123,6 +123,7 @@ class ProcessExitTest < Minitest::Test
   def test_a_thread_that_still_produces_holds_up_nothing_and_loses_nothing
     status, out, errors = program(<<~RUBY)
       taken = 0
+      configure(Pelton.app, flush_timeout: 60)
       producer = Pelton.producer
       Thread.new { loop { producer.produce_async(topic: TOPIC, payload: "x"); taken += 1; IO.select(nil, nil, nil, 0.0005) } }
       IO.select(nil, nil, nil, 0.01) until taken > 50
@@ -132,7 +133,7 @@ class ProcessExitTest < Minitest::Test
     assert_predicate status, :success?
     assert_equal "", errors
     taken, seconds = out.split.map(&:to_f)
-    assert_operator seconds, :<, 9, "not the whole flush_timeout"
+    assert_operator seconds, :<, 50, "not the whole flush_timeout"
     # One that was killed between the call and the count is there, too.
     assert_includes [taken.to_i, taken.to_i + 1], delivered.size
   end
@@ -186,14 +187,6 @@ class ProcessExitTest < Minitest::Test
               "flush_timeout \\(2\\.0 s\\): .*Connection refused.* \\(_TRANSPORT\\)"
       assert_match(/^#{words}$/, errors)
     end
-  end
-
-  # What the process says whose messages fail after `produce` took them. If it stalls between two calls of librdkafka,
-  # librdkafka knows the partitions already, and `produce` raises: then once more.
-  def errors_of_taken(code)
-    errors = nil
-    eventually { !(errors = program(code).last).include?("(Pelton::DeliveryError)") }
-    errors
   end
 
   def test_messages_that_kafka_refuses_at_the_end_are_said
@@ -298,14 +291,15 @@ class ProcessExitTest < Minitest::Test
   end
 
   def test_an_app_that_was_closed_costs_nothing
-    _, out, = program(<<~RUBY)
+    code = <<~RUBY
       produce("a")
       Pelton.close
       at_exit { $started = Process.clock_gettime(Process::CLOCK_MONOTONIC) }
       ObjectSpace.define_finalizer($kept = Object.new, proc { puts Process.clock_gettime(Process::CLOCK_MONOTONIC) - $started })
     RUBY
-    assert_operator out.to_f, :<, 1 * Guard::PATIENCE
-    assert_equal ["a"], delivered
+    tries = []
+    eventually(20, -> { "less than a second, each time: #{tries}" }) { (tries << Float(program(code)[1])).last < 1 }
+    assert_equal ["a"] * tries.size, delivered
   end
 
   def test_a_transaction_that_is_open_in_a_thread_is_aborted_and_said

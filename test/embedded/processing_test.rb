@@ -124,16 +124,19 @@ class EmbeddedProcessingTest < Minitest::Test
     end
   end
 
-  # The only commit is that of the end.
+  # The only commit is that of the end. On a busy machine it may need more than half a second.
   def test_messages_before_one_that_hangs_were_not_committed_by_a_forced_end
-    name = topic
-    reader = hanging(5)
-    app = app(group: "forced", kafka: { "auto.commit.interval.ms" => 600_000 }) { topic(name, to: reader) }
-    produce(app, name, Array.new(9, "x"))
-    app.start
-    assert_equal [0, 1, 2, 3, 4, :hangs], take(6)
-    refute app.stop(timeout: 0.5)
-    assert_equal [5], committed("forced", [[name, 0]])
+    found = [0.5, 2, 20].map do |seconds|
+      name = topic
+      reader = hanging(5)
+      app = app(group: name, kafka: { "auto.commit.interval.ms" => 600_000 }) { topic(name, to: reader) }
+      produce(app, name, Array.new(9, "x"))
+      app.start
+      assert_equal [0, 1, 2, 3, 4, :hangs], take(6)
+      refute app.stop(timeout: seconds)
+      committed(name, [[name, 0]]).tap { |offsets| return pass if offsets == [5] }
+    end
+    flunk "committed at the end: #{found}"
   end
 
   def test_a_slow_partition_holds_back_itself_alone
@@ -193,9 +196,14 @@ class EmbeddedProcessingTest < Minitest::Test
     @cluster.round_trip_time = 300
     assert_operator seconds { produce(app, name, %w[1]) }, :>, 0.25
     assert_equal [[0, 1, "1"]], take(1)
-    error = assert_raises(Pelton::WaitTimeout) { app.producer.produce_sync(topic: name, payload: "2", timeout: 0.05) }
+    last = 1
+    error = eventually(20, "a wait that is too short") do # on a busy machine it may begin after the answer
+      app.producer.produce_sync(topic: name, payload: (last += 1).to_s, timeout: 0.05) && nil
+    rescue Pelton::WaitTimeout => e
+      e
+    end
     assert_match(/delivery to #{name} not finished after 0.05 s; the message may still be delivered/, error.message)
-    assert_equal [[0, 2, "2"]], take(1), "it was delivered all the same"
+    assert_equal (2..last).map { |number| [0, number, number.to_s] }, take(last - 1), "it was delivered all the same"
     assert app.stop
   end
 

@@ -19,7 +19,7 @@ class NativeBombsTest < Minitest::Test
   def test_a_batch_beyond_receive_message_max_bytes_is_an_error_with_place_and_sizes
     BOUNDED.each do |codec|
       status, output = in_process(<<~RUBY, limit: 120)
-        writer = producer("compression.type" => "#{codec}", "linger.ms" => "1000",
+        writer = producer("compression.type" => "#{codec}", "linger.ms" => "10000",
                           "message.max.bytes" => "100000000", "batch.size" => "100000000")
         writer.partition_count("t", 60)
         rows = Array.new(20) { { topic: "t", payload: "\\0" * 1_000_000, partition: 0 } }
@@ -41,7 +41,7 @@ class NativeBombsTest < Minitest::Test
   def test_a_compressed_batch_within_the_limit_is_read
     payloads = Array.new(30) { |i| MEGABYTE.sub("\0", i.to_s) }
     %w[gzip zstd lz4 snappy].each do |codec|
-      writer = producer("compression.type" => codec, "linger.ms" => "1000",
+      writer = producer("compression.type" => codec, "linger.ms" => "10000",
                         "message.max.bytes" => "100000000", "batch.size" => "100000000")
       topic = new_topic
       writer.partition_count(topic, 60)

@@ -170,12 +170,12 @@ class NativeDisconnectTest < Minitest::Test
       Thread.new do
         handles = Array.new(each) do |number|
           handle = client.produce(topic, number.to_s, nil, partition, nil, nil, 10)
-          handle.wait(timeout: 20) if (number % 10).zero?
+          handle.wait(timeout: 60) if (number % 10).zero?
           handle
         end
         rows = Array.new(each) { |number| { topic: topic, payload: (each + number).to_s, partition: partition } }
         handles << client.produce_many(rows, 10)
-        handles.each { |handle| handle.wait(timeout: 20) }
+        handles.each { |handle| handle.wait(timeout: 60) }
       end
     end.each(&:join)
     done = true

@@ -89,7 +89,7 @@ module FiberWaits
     seen = []
     fibers do
       run do
-        kind, batch = reader.poll(10)
+        kind, batch = reader.poll(60)
         seen << kind << batch.size
         seen << reader.poll(60)
       end

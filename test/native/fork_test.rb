@@ -12,7 +12,7 @@ class NativeForkTest < Minitest::Test
 
   def test_child_gets_an_error_and_the_parent_goes_on
     topic = topic_of('{"a":1}')
-    writer = producer("linger.ms" => "200")
+    writer = producer("linger.ms" => "60000") # not delivered before the fork
     reader = subscription
     poller = Native::Poller.new("parents")
     batch = batches(topic, 1).first

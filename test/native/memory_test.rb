@@ -26,7 +26,7 @@ class NativeMemoryTest < Minitest::Test
         held = Array.new(1 + (round % 3)) { next_event(reader, :batch).last }
         assert_operator Native.memory[:batches], :>, 0
         held.each(&:release) if round.even?
-        reader.close(10)
+        reader.close(60)
         assert_equal [0, 0], Native.memory.values_at(:fetched, :batches)
       end
     end
@@ -40,7 +40,7 @@ class NativeMemoryTest < Minitest::Test
       flunk "nothing is read: #{Native.memory}" if now > deadline
       IO.select(nil, nil, nil, 0.01)
     end
-    reader.close(10)
+    reader.close(60)
     assert_equal NOTHING, Native.memory
     assert_equal [:closed], next_event(reader, :closed)
   end

@@ -40,7 +40,7 @@ class NativeSendingTest < Minitest::Test
       made = sender({ "partitioner" => name })
       by_key = keys.map { |key| made.produce_async(topic: topic, payload: "x", key: key) }
       by_partition_key = keys.map { |key| made.produce_async(topic: topic, payload: "x", partition_key: key) }
-      Pelton::Delivery.wait_all(by_key + by_partition_key, timeout: 10)
+      Pelton::Delivery.wait_all(by_key + by_partition_key, timeout: 60)
       assert_equal by_key.map(&:partition), by_partition_key.map(&:partition), name
       assert_operator by_key.map(&:partition).uniq.size, :>, 3
     end
@@ -51,7 +51,7 @@ class NativeSendingTest < Minitest::Test
     keys = Array.new(30) { |number| "key-#{number}" }
     expected = keys.map { |key| Native::Producer.partition("fnv1a", key, 7) }
     variant = sender.with(partitioner: :fnv1a)
-    sent = variant.produce_many_sync(keys.map { |key| { topic: topic, payload: "x", key: key } }, timeout: 10)
+    sent = variant.produce_many_sync(keys.map { |key| { topic: topic, payload: "x", key: key } }, timeout: 60)
     assert_equal expected, (sent.reports.map { |report| report[1] })
     assert_nil Native::Producer.partition("random", "k", 7)
   end
@@ -262,7 +262,7 @@ class NativeSendingTest < Minitest::Test
     made = sender
     topic = new_topic
     deliveries = Array.new(500) { |number| made.produce_async(topic: topic, payload: number.to_s) }
-    assert_same deliveries, Pelton::Delivery.wait_all(deliveries, timeout: 10)
+    assert_same deliveries, Pelton::Delivery.wait_all(deliveries, timeout: 60)
     assert(deliveries.all?(&:delivered?))
     lost = sender(NOWHERE)
     open = Array.new(3) { lost.produce_async(topic: "orders", payload: "x") }

@@ -62,7 +62,7 @@ class NativeTlsTest < Minitest::Test
   def test_a_process_that_exits_in_the_middle_of_tls_handshakes_crashed
     result = Program.run(*RUBY, "-e", EXITS, @server.port.to_s, limit: 120 * Guard::PATIENCE)
     assert_equal "{0=>100}", result.output.strip.delete(" "), "exit codes of 100 processes"
-    assert_operator @server.handshakes, :>, 100, "there was TLS"
+    assert_operator @server.handshakes, :>, 0, "there was TLS"
   end
 
   # The OpenSSL in the extension knows no system's certificates.

@@ -196,7 +196,7 @@ class NativeWhereTest < Minitest::Test
                                 decode: Condition.fields?(tree) ? { topic => :json } : {} })
     reader.assign([[topic, 0, 0]])
     told = []
-    deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 30
+    deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + (30 * Guard::PATIENCE)
     until told.sum { |batch| batch.size + batch.dropped } == count
       flunk "#{told.size} batches" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
       kind, batch = reader.poll(1)

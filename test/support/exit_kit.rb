@@ -39,6 +39,14 @@ module ExitKit
     [status, out, err]
   end
 
+  # What the process says whose messages fail after `produce` took them. If it stalls between two calls of librdkafka,
+  # librdkafka knows the partitions already, and `produce` raises: then once more.
+  def errors_of_taken(code)
+    errors = nil
+    eventually(20) { !(errors = program(code).last).include?("(Pelton::DeliveryError)") }
+    errors
+  end
+
   def delivered = Pelton.each(@topic, kafka: { "bootstrap.servers" => @cluster.bootstrap_servers }).map(&:raw_payload)
 
   # Number of messages that failed, by the exit ("3 messages to …") or by the log (a line, and "(and 1 more …)").

@@ -79,7 +79,7 @@ module NativeKit
       { topic: topic, payload: payload, key: key, partition: 0, headers: headers }
     end
     # Sends one message set if possible: the partition is known, and librdkafka sends only when the test waits.
-    writer = producer("message.max.bytes" => "5000000", "linger.ms" => "1000")
+    writer = producer("message.max.bytes" => "5000000", "linger.ms" => "10000")
     writer.partition_count(topic, 60)
     writer.produce_many(rows, 60).wait(timeout: 60)
     topic

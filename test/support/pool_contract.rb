@@ -52,8 +52,10 @@ module PoolContract
     pool = engine(1)
     list = inputs([*numbers(100), { "hang" => 1 }, *numbers(99)])
     assert_equal numbers(100), pool.dispatch(list.first(100).freeze, decoder, timeout: 60).values # it has begun
-    future = pool.dispatch(list, decoder, timeout: 3)
-    assert_equal({ "i" => 0 }, future[0]) # so the worker has the second task
+    future = nil
+    eventually(20) do # on a busy machine, also the first task may be late
+      (future = pool.dispatch(list, decoder, timeout: 3)).first == [{ "i" => 0 }, nil] # the worker has the second task
+    end
     future.cancel
     eventually(20) { future.late? }
     assert_serves(pool)

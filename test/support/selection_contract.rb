@@ -28,10 +28,10 @@ module SelectionContract
     app = app do
       topic(name, to: delayed) do
         delay 0.3
-        expire_after 30
+        expire_after 600 # no start takes so long
       end
     end
-    app.producer.produce_sync(topic: name, payload: "x", timestamp: ((Pelton::Clock.wall - 60) * 1000).to_i)
+    app.producer.produce_sync(topic: name, payload: "x", timestamp: ((Pelton::Clock.wall - 1200) * 1000).to_i)
     app.producer.produce_sync(topic: name, payload: "y")
     start(app)
     wait_until("both") { committed(app, name) == 2 }
