@@ -155,15 +155,41 @@ class WebLettersTest < Minitest::Test
   def test_the_newest_letters_are_there_though_the_time_does_not_suffice_for_the_others
     [500, 5500, 5900].each { |number| letter(number) }
     @letters.slow = { 0 => 901...4901 }
-    Pelton::Web::TimeLimit.singleton_class.prepend(EndOfTime)
-    EndOfTime.on = true
-    shown = page
+    shown = with_end_of_time { page }
     assert_equal %w[0/5900 0/5500], places(shown)
     assert_match(/took longer than 10 s\. The newest 1,000 of 5,901 offsets were read\. Older letters/, shown.text)
     assert_match(/KeyError\s+2 .*Redrive all letters/m, shown.text)
     assert_equal [{ 0 => 4901...5901 }, { 0 => 901...4901 }, { 0 => 0...901 }], @letters.calls.last.last.first(3)
+  end
+
+  def with_end_of_time
+    Pelton::Web::TimeLimit.singleton_class.prepend(EndOfTime)
+    EndOfTime.on = true
+    yield
   ensure
     EndOfTime.on = false
+  end
+
+  # It showed none of them.
+  def test_a_part_of_the_newest_letters_is_shown_if_the_time_does_not_suffice_for_them
+    [500, 5500, 5900].each { |number| letter(number) }
+    @letters.slow = { 0 => 4901...5901 }
+    shown = with_end_of_time { page }
+    assert_equal %w[0/5900 0/5500], places(shown)
+    assert_match(/took longer than 10 s\. A part of the newest 1,000 offsets was read\. Letters are missing here, also/,
+                 shown.text)
+    assert_match(/KeyError\s+2 .*Redrive all letters/m, shown.text)
+    refute_match(/role="alert"/, shown.body)
+  end
+
+  # It showed only the error.
+  def test_letters_that_were_read_before_an_error_are_shown
+    letter(7)
+    failure = Pelton::KafkaError.new(-185, :_TIMED_OUT, "no answer")
+    @letters.define_singleton_method(:within) { |*, **, &block| list.each(&block) && raise(failure) }
+    shown = page
+    assert_equal %w[0/7], places(shown)
+    assert_match(/no answer \(_TIMED_OUT, -185\)\. A part of the newest 8 offsets was read/, shown.text)
   end
 
   def test_a_letter_links_to_its_origin_and_its_group

@@ -57,16 +57,27 @@ module Pelton
         def filters = { status: chosen.to_sym, error: request[:error] }.compact
 
         # Reads the topic once: counts letters, and keeps those that failed last. @unread: what is missing. @problem:
-        # why it could not.
+        # why nothing could be read.
         def scan
           return if @found
 
           @found = Found.new({}, [], 0)
           ranges = check_answers(topic)
-          in_time = TimeLimit.run { read(windows(ranges)) }
-          @unread = unread(in_time, ranges.each_value.sum(&:size))
+          late = reading { read(windows(ranges)) }
+          # Not even the newest window was read to its end: better a part of it than nothing.
+          @found = Found.new(@counts.dup, last_failed(@newest.dup), 0) if late && @found.offsets.zero? && @newest
+          @unread = unread(late, ranges.each_value.sum(&:size))
         rescue Error => e
           @problem = explained(e)
+        end
+
+        # Why it ended early; nil: it did not. Raises what ended it before the first letter.
+        def reading(&block)
+          "Kafka took longer than #{TimeLimit::SECONDS} s" unless TimeLimit.run(&block)
+        rescue Error => e
+          raise if @newest.nil? || @newest.empty?
+
+          explained(e).delete_suffix(".")
         end
 
         # [{ 0 => 900...1000 }, { 0 => 0...900 }]: the newest offsets of each partition, then those before them.
@@ -85,25 +96,27 @@ module Pelton
 
         # @found has whole windows: what is read of a window when the time is over are not its newest letters.
         def read(windows)
-          counts = Hash.new(0)
-          newest = []
+          @counts = Hash.new(0)
+          @newest = []
           sizes = windows.map { |window| window.each_value.sum(&:size) }
           done = lambda do
-            @found = Found.new(counts.dup, newest = last_failed(newest), @found.offsets + sizes.shift)
+            @found = Found.new(@counts.dup, @newest = last_failed(@newest), @found.offsets + sizes.shift)
           end
           letters.within(windows, done: done, status: filters[:status]) do |letter|
-            counts[letter.error] += 1
-            newest << letter if request[:error].nil? || letter.error == request[:error]
-            newest = last_failed(newest) if newest.size > LIMIT * 4
+            @counts[letter.error] += 1
+            @newest << letter if request[:error].nil? || letter.error == request[:error]
+            @newest = last_failed(@newest) if @newest.size > LIMIT * 4
           end
         end
 
-        # nil: all was read.
-        def unread(in_time, there)
-          return if in_time && @found.offsets == there
+        # nil: all was read. late: why it was not.
+        def unread(late, there)
+          return if late.nil? && @found.offsets == there
 
-          late = "Kafka took longer than #{TimeLimit::SECONDS} s" unless in_time
-          return "#{late}, so letters are missing here." if @found.offsets.zero?
+          if @found.offsets.zero?
+            return "#{late}. A part of the newest #{whole([OFFSETS.first, there].min)} offsets was read. Letters are " \
+                   "missing here, also newer ones."
+          end
 
           ["#{"#{late}. " if late}The newest #{whole(@found.offsets)} of #{whole(there)} offsets were read.",
            "Older letters are missing here."].join(" ")
