@@ -101,6 +101,6 @@ class WebOverviewTest < Minitest::Test
     list = get("/groups").text
     assert_match(/billing \s*stable \s*1 \s*0 1 partition without a commit/, list)
     assert_match(/new \s*stable \s*1 \s*– 2 partitions without a commit/, list)
-    assert_match(/Lag 0 messages, 3 partitions without a commit .*new \s*stable \s*– 2 partitions/m, get("/").text)
+    assert_match(/Lag 0 messages 3 partitions without a commit .*new \s*stable \s*– 2 partitions/m, get("/").text)
   end
 end

@@ -97,7 +97,7 @@ class WebTest < Minitest::Test
     refute_includes get("/group", { id: "billing" }).text, "without a commit"
     @groups.commits["billing"].delete(["orders", 0])
     @web.history.look
-    assert_match(/Lag 0 messages, 1 partition without a commit/, get("/group", { id: "billing" }).text)
+    assert_match(/Lag 0 messages 1 partition without a commit/, get("/group", { id: "billing" }).text)
   end
 
   def test_group_shows_its_partitions_and_what_changed

@@ -251,15 +251,10 @@ module Pelton
         Html.tag(:dl, Html.join(lines), class: "facts")
       end
 
-      # What a lag lacks: ", 2 partitions without a commit"
-      def uncounted(count) = count.positive? ? ", #{plural(count, "partition")} without a commit" : ""
-
-      # The lag of a group in a table.
-      def lag_of(id)
-        count = now.uncommitted(id)
-        return whole(now.lag(id)) if count.zero?
-
-        Html.join([whole(now.lag(id)), tag(:small, "#{plural(count, "partition")} without a commit")])
+      # Below a lag, what it lacks: "2 partitions without a commit"
+      def uncounted(*groups)
+        count = groups.sum { |id| now.uncommitted(id) }
+        tag(:small, "#{plural(count, "partition")} without a commit", class: "below") if count.positive?
       end
 
       # How long until the group has caught up; small words if that is no time.
