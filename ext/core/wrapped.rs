@@ -1,6 +1,7 @@
 // The functions of librdkafka that the core puts its own in front of (in src/rd: broker_wakeup, fetching,
-// decompression), for the build scripts that tell the linker.
-const WRAPPED_OF_LIBRDKAFKA: [&str; 6] = [
+// decompression, unanswered_heartbeat), for the build scripts that tell the linker.
+const WRAPPED_OF_LIBRDKAFKA: [&str; 7] = [
+    "rd_kafka_ConsumerGroupHeartbeatRequest",
     "rd_kafka_msgq_allow_wakeup_at",
     "rd_kafka_toppar_fetch_decide",
     "rd_kafka_toppar_get2",

@@ -56,6 +56,16 @@ impl EmbeddedCluster {
         check(self.cluster.round_trip_time(broker, millis))
     }
 
+    /// The next answer of this broker to a request with this API key comes after so many milliseconds.
+    pub fn delay_answer(&self, broker: i32, api_key: i16, millis: i32) -> Result<(), Error> {
+        check(self.cluster.delay_answer(broker, api_key, millis))
+    }
+
+    /// Milliseconds between the heartbeats of a member of the protocol `consumer`.
+    pub fn heartbeat_interval(&self, millis: i32) {
+        self.cluster.heartbeat_interval(millis);
+    }
+
     pub fn broker_down(&self, broker: i32) -> Result<(), Error> {
         check(self.cluster.broker_down(broker))
     }

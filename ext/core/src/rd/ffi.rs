@@ -179,6 +179,13 @@ unsafe extern "C" {
         count: usize,
         codes: *const c_int,
     );
+    pub(super) fn rd_kafka_mock_broker_push_request_error_rtts(
+        cluster: RawCluster,
+        broker: i32,
+        api_key: i16,
+        count: usize,
+        ...
+    ) -> c_int;
     pub(super) fn rd_kafka_mock_topic_set_error(cluster: RawCluster, name: *const c_char, code: c_int);
     pub(super) fn rd_kafka_mock_broker_set_down(cluster: RawCluster, broker: i32) -> c_int;
     pub(super) fn rd_kafka_mock_broker_set_up(cluster: RawCluster, broker: i32) -> c_int;

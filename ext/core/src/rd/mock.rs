@@ -39,6 +39,13 @@ impl MockCluster {
         }
     }
 
+    /// The next answer of this broker to a request with this API key comes after so many milliseconds.
+    pub fn delay_answer(&self, broker: i32, api_key: i16, millis: i32) -> i32 {
+        let no_error = 0i32;
+        // SAFETY: a live cluster; one pair of integers follows, as the count says.
+        unsafe { ffi::rd_kafka_mock_broker_push_request_error_rtts(self.raw, broker, api_key, 1, no_error, millis) }
+    }
+
     /// Kafka's answer to a metadata request for a topic: an error, or 0.
     pub fn topic_error(&self, name: &str, code: i32) -> i32 {
         let Ok(name) = CString::new(name) else {
@@ -82,6 +89,12 @@ impl MockCluster {
     pub fn broker_up(&self, broker: i32) -> i32 {
         // SAFETY: a live cluster.
         unsafe { ffi::rd_kafka_mock_broker_set_up(self.raw, broker) }
+    }
+
+    /// Milliseconds between the heartbeats of a member of the protocol `consumer` (3000 by default).
+    pub fn heartbeat_interval(&self, millis: i32) {
+        // SAFETY: a live cluster.
+        unsafe { sys::rd_kafka_mock_set_group_consumer_heartbeat_interval_ms(self.raw, millis) };
     }
 
     /// Milliseconds that a new group waits for more members (3000 by default).

@@ -27,6 +27,8 @@ mod resolver;
 mod topic;
 mod tpl;
 mod transaction;
+#[cfg(wraps)]
+mod unanswered_heartbeat;
 mod wakeup;
 
 pub use admin::{Acl, Answer, NewTopic, Request, Resource, TopicOffsets};

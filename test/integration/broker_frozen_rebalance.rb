@@ -1,16 +1,14 @@
 # frozen_string_literal: true
 
+# once: this is about Kafka, whatever the Ruby
+
 require "support/group_scenario"
 
 # The broker is frozen (SIGSTOP) for longer than a session (6 s) at worse moments than in broker_frozen.rb: again before
 # the members are back, in the middle of a rebalance, and under members with a name of their own (group.instance.id).
 # All members of the protocol `consumer` (KIP-848) are back within a minute, nothing is lost, and a member that the
-# broker forgot says which partitions it lost.
-#
-# By hand: in one of a dozen runs, Kafka's coordinator answered no member of the group any more after the freeze, and
-# left their requests unread for four minutes (`REQTMOUT … 1 out-queue` in all of them).
-#
-#   bin/broker run -- ruby -Ilib -Itest -rsupport/guard test/harness/broker_frozen_rebalance.rb
+# broker forgot says which partitions it lost. In the rebalance, a member's new assignment may be in an answer that
+# comes too late.
 
 BACK = 60
 FORGOTTEN = /UNKNOWN_MEMBER_ID|FENCED_MEMBER_EPOCH/
