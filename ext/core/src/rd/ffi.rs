@@ -302,6 +302,7 @@ mod tests {
                 rd_kafka_interceptor_add_on_thread_exit rd_kafka_interceptor_add_on_response_received
                 rd_kafka_mock_topic_create rd_kafka_mock_push_request_errors_array
                 rd_kafka_AdminOptions_set_request_timeout;
+            (_, _, _, _, ...) rd_kafka_mock_broker_push_request_error_rtts;
             (_, _, _, _, _) rd_kafka_conf_set rd_kafka_metadata rd_kafka_commit_queue rd_kafka_get_watermark_offsets
                 rd_kafka_header_add rd_kafka_header_get_all;
             (_, _, _, _, _, _) rd_kafka_query_watermark_offsets;
