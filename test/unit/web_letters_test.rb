@@ -180,6 +180,9 @@ class WebLettersTest < Minitest::Test
                  shown.text)
     assert_match(/KeyError\s+2 .*Redrive all letters/m, shown.text)
     refute_match(/role="alert"/, shown.body)
+    @letters.list.clear
+    assert_match(/took longer than 10 s, so letters are missing here\. .*No open letter among those/m,
+                 with_end_of_time { page }.text)
   end
 
   # It showed only the error.

@@ -101,4 +101,17 @@ class WebLookTest < Minitest::Test
     assert_empty Pelton::Threads.list.map(&:name).grep(/pelton\.web/)
     assert_equal 0, history.looking_for
   end
+
+  # Each of the threads that read for a page was waited for, up to 15 s, one after another.
+  def test_a_close_ends_what_is_read_for_pages
+    inside = Thread::Queue.new
+    reading = ->(*) { (inside << true) && Thread::Queue.new.pop }
+    sizes = Web::Sizes.new(&reading)
+    topics = Web::TopicTrends.new { |_| Web::Trends.new(sample: Web::TopicSample, &reading) }
+    sizes.of(["orders"])
+    %w[orders bills].each { |name| topics.of(name).look("24h") }
+    eventually(20) { inside.size == 3 }
+    [sizes, topics].each(&:close)
+    assert_empty Pelton::Threads.list.map(&:name).grep(/pelton\.web/)
+  end
 end

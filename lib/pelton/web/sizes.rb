@@ -45,12 +45,12 @@ module Pelton
         end
       end
 
-      # Ends the thread.
+      # Ends the thread, also while it waits for Kafka.
       #: () -> void
       def close
         stop, thread = @lock.synchronize { [@stop, @thread] }
         stop&.ask
-        Threads.join([*thread], CLOSE)
+        Threads.join([*thread&.kill], CLOSE)
       end
 
       private

@@ -111,15 +111,20 @@ module Pelton
 
         # nil: all was read. late: why it was not.
         def unread(late, there)
-          return if late.nil? && @found.offsets == there
+          read = @found.offsets
+          return if late.nil? && read == there
+          return begun(late, there) if read.zero?
 
-          if @found.offsets.zero?
-            return "#{late}. A part of the newest #{whole([OFFSETS.first, there].min)} offsets was read. Letters are " \
-                   "missing here, also newer ones."
-          end
-
-          ["#{"#{late}. " if late}The newest #{whole(@found.offsets)} of #{whole(there)} offsets were read.",
+          ["#{"#{late}. " if late}The newest #{whole(read)} of #{whole(there)} offsets were read.",
            "Older letters are missing here."].join(" ")
+        end
+
+        # The same if not even the newest window was read.
+        def begun(late, there)
+          return "#{late}, so letters are missing here." if @found.counts.empty?
+
+          "#{late}. A part of the newest #{whole([OFFSETS.first, there].min)} offsets was read. Letters are missing " \
+            "here, also newer ones."
         end
 
         def last_failed(letters) = letters.max_by(LIMIT) { |letter| [letter.failed_at.to_f, letter.offset] }
