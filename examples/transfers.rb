@@ -84,7 +84,7 @@ module Transfers
       ACCOUNTS.times { Account.create!(balance: balance) }
     end
 
-    # What `pelton server` runs. The bank that sends does so until there is a file STOP.
+    # What `pelton server` runs. The bank that sends does so until there is a file STOP, which then says "stopped".
     def bank(name)
       OutboxKit.connect(ENV.fetch("DATABASE"))
       transfers, receipts = topics
@@ -105,6 +105,7 @@ module Transfers
 
       Pelton.background("money", restart: true) do |stop|
         send_money until stop.wait(0.005) || File.exist?(ENV.fetch("STOP"))
+        File.write(ENV.fetch("STOP"), "stopped") unless stop.stop?
       end
     end
   end
@@ -129,6 +130,7 @@ module Transfers
         kill(@databases.keys.sample)
       end
       File.write(@env["STOP"], "")
+      wait { File.read(@env["STOP"]) == "stopped" }
       wait { at("from") { Transfer.where(confirmed: 0).none? } }
       stop
       report(kills)

@@ -72,6 +72,7 @@ Scenario.run do
     banks[bank] = start.(bank)
   end
   FileUtils.touch(stop)
+  eventually(60, -> { "the last transfer\n#{output.()}" }) { File.read(stop) == "stopped" }
   eventually(120, -> { "all transfers are confirmed\n#{output.()}" }) do
     at.("from") { Transfers::Transfer.where(confirmed: 0).none? && Pelton::Outbox::Row.none? } &&
       at.("to") { Pelton::Outbox::Row.none? }
