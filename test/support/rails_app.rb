@@ -88,11 +88,11 @@ class RailsApp
   #: (String, **String) -> String
   def runner(code, **env) = rails("runner", code, **env)
 
-  # The result of a query, read without the app.
+  # The result of a query, read without the app. (Not read-only: it may have to roll back what a killed process left.)
   #: (String) -> Array[Array[untyped]]
   def rows(query)
     require "sqlite3"
-    database = SQLite3::Database.new(File.join(@root, "db/#{@env.fetch("RAILS_ENV")}.sqlite3"), readonly: true)
+    database = SQLite3::Database.new(File.join(@root, "db/#{@env.fetch("RAILS_ENV")}.sqlite3"))
     database.busy_timeout = 5_000 * Guard::PATIENCE
     database.execute(query)
   ensure
