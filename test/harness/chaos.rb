@@ -243,6 +243,7 @@ class Chaos < Scenario
     check.confirmed(Lines.new(File.join(@folder, "acked")).to_a)
     @found = "#{check.messages} messages"
     if @work == "exactly-once"
+      no_transaction(@output, PARTITIONS)
       check.copied(log(@output, "isolation.level" => "read_committed"))
     else
       again = check.done(@done.to_a)

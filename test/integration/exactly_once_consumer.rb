@@ -46,6 +46,7 @@ Scenario.run do
   end
   job.stop
 
+  [output, dead].each { |name| no_transaction(name, PARTITIONS) }
   wanted = ExactlyOnce.wanted(PARTITIONS, MESSAGES).transform_values { |list| list.grep_v(/#{POISON}\z/o) }
   equal([], ExactlyOnce.problems(wanted, ExactlyOnce.read(bootstrap, output, PARTITIONS)), "what is wrong")
   letters = ExactlyOnce.wanted(PARTITIONS, MESSAGES).transform_values { |list| list.grep(/#{POISON}\z/o) }

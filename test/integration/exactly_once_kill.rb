@@ -45,6 +45,7 @@ Scenario.run do
   end
   job.stop
 
+  no_transaction(output, PARTITIONS)
   wanted = ExactlyOnce.wanted(PARTITIONS, MESSAGES)
   found = ExactlyOnce.read(bootstrap, output, PARTITIONS)
   equal([], ExactlyOnce.problems(wanted, found), "what is wrong with the output")

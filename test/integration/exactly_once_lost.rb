@@ -62,6 +62,7 @@ Scenario.run do
   eventually(40, "the rest") { committed(group, input, PARTITIONS) == [EACH] * PARTITIONS }
   [first, second].each { |app| equal(true, app.stop, "stop") }
   equal([], ends.size.times.map { ends.pop }, "other ends")
+  no_transaction(output, PARTITIONS)
   wanted = ExactlyOnce.wanted(PARTITIONS, MESSAGES)
   equal(wanted, ExactlyOnce.read(bootstrap, output, PARTITIONS), "what read_committed sees")
   all = ExactlyOnce.read(bootstrap, output, PARTITIONS, "read_uncommitted")
@@ -91,6 +92,7 @@ Scenario.run do
   PARTITIONS.times { frozen.advance_to("revoked", 60) }
   check(frozen.output.include?("belongs to another member"), "it says why:\n#{frozen.output}")
   [frozen, other].each(&:stop)
+  no_transaction(output, PARTITIONS)
   equal(wanted, ExactlyOnce.read(bootstrap, output, PARTITIONS), "what read_committed sees beside a frozen one")
   all = ExactlyOnce.read(bootstrap, output, PARTITIONS, "read_uncommitted")
   check(all.each_value.sum(&:size) > MESSAGES, "the frozen one had written something")

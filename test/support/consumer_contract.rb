@@ -114,7 +114,7 @@ module ConsumerContract
     app.producer.produce_sync(topic: name, payload: "x")
     app.producer.produce_sync(topic: name, payload: "y")
     start(app)
-    wait_until("2 messages") { seen_all?(3) && (!transactions? || committed(app, name) == 2) }
+    wait_until("both") { seen_all?(3) && (!transactions? || [committed(app, name), read(app, out).size] == [2, 2]) }
     stop(app)
     assert_equal [[0, 1], [0, 2], [1, 1]], seen
     return unless transactions?

@@ -181,6 +181,15 @@ class Scenario
     reader&.close(10)
   end
 
+  # Waits until no transaction is open in a topic. Kafka confirms a commit before the partitions have its end.
+  def no_transaction(topic, partitions)
+    ends = Array.new(partitions) { |number| [[topic, number], :end] }.to_h
+    admin = app.admin
+    eventually(20, "the end of the transactions in #{topic}") do
+      admin.offsets(ends, committed: true) == admin.offsets(ends, committed: false)
+    end
+  end
+
   # Starts a program.
   def ruby(*arguments, env: {}) = child({ "PELTON_BOOTSTRAP" => bootstrap, **env }, [*RUBY, *arguments])
 
