@@ -81,6 +81,8 @@ Scenario.run do
   eventually(60, -> { "an empty schedule, not #{left.().first(5)}\n#{said.()}" }) { left.().empty? }
   read = ->(name) { client.each(name, kafka: { "isolation.level" => "read_committed" }) }
   eventually(60, "more than #{KILLS} ticks") { read.(ticks).count > KILLS }
+  # The other one may have done all of that.
+  eventually(60, -> { "both servers run\n#{said.()}" }) { servers.().all? { |child| child.output.include?("ready\n") } }
   servers.().each { |child| child.kill(:TERM) }
   equal([0, 0], servers.().map { |child| exit_code(child, 60) }, "exit codes\n#{said.()}")
 

@@ -5,7 +5,8 @@ require "pelton"
 # A server that only sends messages of the schedule, and each second one to TICKS: schedule_program.rb SCHEDULE_TOPIC
 # GROUP TOPIC KILL_AT TICKS. KILL_AT: the number of the transaction with messages in which it kills itself, when the
 # broker has its messages and it is not committed; 0: never. FETCH_WAIT: milliseconds of a fetch that finds nothing.
-# Prints a line when it has read a partition of the schedule, and when it has sent messages of one.
+# Prints a line when SIGTERM ends it in order, when it has read a partition of the schedule, and when it has sent
+# messages of one.
 
 schedule, group, topic, kill_at, ticks = ARGV
 $stdout.sync = true
@@ -43,4 +44,5 @@ Pelton.subscribe("schedule.loaded") { |event| puts "loaded #{event[:partition]} 
 Pelton.subscribe("schedule.promoted") { |event| puts "promoted #{event[:partition]} #{event[:messages]}\n" }
 Pelton.start
 trap("TERM") { Pelton.server.signal("TERM") }
+puts "ready\n"
 Pelton.server.wait
