@@ -25,8 +25,14 @@ Scenario.run do
   end
   eventually(60, "the topics") { all.admin.topics.values_at("orders", "single").compact.size == 2 }
   dead = cluster.brokers.last
-  number = all.admin.cluster.brokers.find { |broker| broker.port == dead.port }.id
-  without = all.admin.topics("single").fetch("single").partitions.find { |partition| partition.leader == number }.number
+  # Any of the brokers answers, and each hears of the others and of topics at another time.
+  without = eventually(60, "a partition of the broker that will be killed") do
+    number = all.admin.cluster.brokers.find { |broker| broker.port == dead.port }&.id
+    leads = all.admin.topics("single").fetch("single").partitions.find { |partition| partition.leader == number }
+    leads&.number if number
+  rescue Pelton::KafkaError # it does not know the topic yet
+    nil
+  end
   rows = %w[orders single].flat_map do |name|
     Array.new(6) { |partition| { topic: name, partition: partition, payload: "x" } }
   end

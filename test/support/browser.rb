@@ -9,8 +9,8 @@ require "socket"
 class Browser
   DRIVER = "/usr/bin/chromedriver"
   CHROMIUM = "/usr/bin/chromium"
-  # Seconds for one command.
-  TIME = 60
+  # Seconds for one command, and for a script.
+  TIME = 60 * Guard::PATIENCE
   # Keeps the timer that renews a page for `renew`.
   HOLD = <<~JAVASCRIPT
     const later = window.setTimeout;
@@ -40,7 +40,8 @@ class Browser
     @driver = Process.spawn(DRIVER, "--port=#{@port}", in: File::NULL, out: File::NULL, err: File::NULL)
     await_driver
     arguments = [*ARGUMENTS, "--window-size=#{size.join(",")}", *("--blink-settings=preferredColorScheme=0" if dark)]
-    wanted = { capabilities: { alwaysMatch: { "goog:chromeOptions" => { args: arguments },
+    wanted = { capabilities: { alwaysMatch: { "timeouts" => { script: TIME * 1000 },
+                                              "goog:chromeOptions" => { args: arguments },
                                               "goog:loggingPrefs" => { browser: "ALL" } } } }
     @session = send_command(:Post, "/session", wanted).fetch("sessionId")
   end
