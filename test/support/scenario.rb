@@ -312,7 +312,8 @@ class Scenario
   # Waits until the broker's metadata has a topic's partitions.
   def known(name, partitions)
     eventually(15, "#{partitions} partitions of #{name}") do
-      Pelton::Native.metadata({ "bootstrap.servers" => bootstrap }, name, 15).dig(:topics, name) == partitions
+      options = { "bootstrap.servers" => bootstrap }
+      Pelton::Native.metadata(options, name, 15 * Guard::PATIENCE).dig(:topics, name) == partitions
     end
   end
 
