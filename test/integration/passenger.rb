@@ -27,7 +27,7 @@ Scenario.run do
       [200, { "Content-Type" => "text/plain" }, [Process.pid.to_s]]
     }
   RUBY
-  port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
+  port = TestBroker.free_port
   quiet = %w[--no-compile-runtime --no-install-runtime --disable-security-update-check --disable-anonymous-telemetry]
   server = child({ "RUBYOPT" => nil }, ["passenger", "start", folder, "--engine", "builtin", *quiet, "-p", port.to_s,
                                         "--address", "127.0.0.1", "--min-instances", "2", "--environment", "production",

@@ -63,6 +63,7 @@ class TestBroker
     #: (Integer | String) -> String
     def folder(port) = File.join(Dir.tmpdir, "pelton-broker-#{port}")
 
+    # Also for other servers of tests: a port that the kernel gives away may be a connection's end before they start.
     #: () -> Integer
     def free_port
       100.times do

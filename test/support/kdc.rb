@@ -3,6 +3,7 @@
 require "fileutils"
 require "socket"
 require "tmpdir"
+require_relative "broker"
 
 # A Kerberos KDC (MIT's, from Debian's krb5-kdc) on a free port, with a realm of its own. This process, and those that
 # it starts, find it by the environment. It needs no root.
@@ -20,7 +21,7 @@ class Kdc
 
   def initialize
     @folder = Dir.mktmpdir("pelton-kdc")
-    @port = TCPServer.open(HOST, 0) { |server| server.addr[1] }
+    @port = TestBroker.free_port
     write_configuration
     ENV.update("KRB5_CONFIG" => config, "KRB5_KDC_PROFILE" => path("kdc.conf"),
                "KRB5CCNAME" => "FILE:#{path("tickets")}")

@@ -3,6 +3,7 @@
 require "fileutils"
 require "socket"
 require "tmpdir"
+require_relative "broker"
 
 # A MariaDB server of its own, in a temporary folder, which ends with the process. Needs Debian's mariadb-server and
 # ruby-mysql2.
@@ -26,7 +27,7 @@ class MariadbServer
     @folder = Dir.mktmpdir("pelton-mariadb")
     FileUtils.chown(USER, nil, @folder) if Process.uid.zero?
     @owner = Process.pid
-    port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
+    port = TestBroker.free_port
     user = Process.uid.zero? ? ["--user=#{USER}"] : []
     install(user)
     @pid = Process.spawn("/usr/sbin/mariadbd", "--no-defaults", *user, "--datadir=#{@folder}/data", "--port=#{port}",

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 require "fileutils"
-require "socket"
 require "tmpdir"
+require_relative "broker"
 
 # A PostgreSQL server of its own, in a temporary folder, which ends with the process. Needs Debian's postgresql and
 # ruby-pg. PostgreSQL does not run as root; then it runs as the user postgres.
@@ -26,7 +26,7 @@ class PostgresServer
     FileUtils.chown(USER, nil, @folder) if Process.uid.zero?
     @owner = Process.pid
     @data = File.join(@folder, "data")
-    port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
+    port = TestBroker.free_port
     run("initdb", "-D", @data, "-U", USER, "-A", "trust", "-N")
     run("pg_ctl", "-D", @data, "-w", "-l", File.join(@folder, "log"), "-o",
         "-p #{port} -h 127.0.0.1 -k #{@folder} -F", "start")

@@ -34,7 +34,7 @@ module Prometheus
           scrape_interval: 500ms
           static_configs: [{ targets: ["127.0.0.1:#{port}"] }]
     YAML
-    @prometheus = TCPServer.open("127.0.0.1", 0) { |free| "127.0.0.1:#{free.local_address.ip_port}" }
+    @prometheus = "127.0.0.1:#{TestBroker.free_port}"
     child({}, ["prometheus", "--config.file=#{folder}/prometheus.yml", "--storage.tsdb.path=#{folder}/data",
                "--web.listen-address=#{@prometheus}", "--log.level=warn"])
   end
