@@ -52,6 +52,8 @@ Scenario.run do
   equal([], done & places.(0), "messages that Java had committed")
 
   # --- Pelton alone -----------------------------------------------------------------------------------------------
+  javas = (pairs.(old) & places.(EACH)).map { |number, _| [name, number] }.uniq
+  eventually(20, "Java's commit") { admin.group_offsets(group).values_at(*javas) == [EACH * 2] * 2 }
   old.kill(:TERM)
   exit_code(old, 60)
   members.(1)
