@@ -2,7 +2,7 @@
 
 require "json"
 require "net/http"
-require "socket"
+require_relative "broker"
 
 # Chromium, driven over the WebDriver protocol. Needs Debian's chromium and chromium-driver.
 #   Browser.open { |browser| browser.visit("http://127.0.0.1:9280/") && browser.script("return document.title") }
@@ -36,7 +36,7 @@ class Browser
   end
 
   def initialize(size, dark)
-    @port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
+    @port = TestBroker.free_port
     @driver = Process.spawn(DRIVER, "--port=#{@port}", in: File::NULL, out: File::NULL, err: File::NULL)
     await_driver
     arguments = [*ARGUMENTS, "--window-size=#{size.join(",")}", *("--blink-settings=preferredColorScheme=0" if dark)]
