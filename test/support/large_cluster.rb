@@ -84,7 +84,7 @@ module LargeCluster
     rows = Array.new(PARTITIONS) { |index| [index, index % 7, (index % 50).zero? ? "failing" : "idle"] }
     job = { group: "g", consumer: "OrdersConsumer", topic: "t", partition: 0, kind: "consume", since: at - 1,
             messages: 5 }
-    error = { at: at - 1, source: "consumer.consume", class: "KeyError", message: "no total" }
+    error = { at: at - 1, source: "consumer.consume", class: "KeyError", message: "no total in shop #{number}" }
     facts = { version: 1, id: "web-#{number}:1:1", at: at, started_at: at - 3600, interval: 600, host: "web-#{number}",
               pid: 1, process: nil, name: "shop", pelton: "0", ruby: "3", state: "running", groups: ["g"], threads: 20,
               rss: 2**28, workers: 5, jobs: { running: 5, waiting: 9, aside: 0 }, running: [job] * 5,
