@@ -82,9 +82,10 @@ module Pelton
         growth = growth(subscription)
         spans = spans(subscription)
         ends = begin_at(spans, subscription, growth)
+        read = spans.transform_values(&:begin) # up to where, also behind the ends of transactions
         until ends.empty?
-          take(subscription, ends, growth, &block)
-          settle(subscription, spans, ends) if @ends.over?
+          take(subscription, read, ends, growth, &block)
+          settle(subscription, read, ends) if @ends.over?
           grow(subscription, ends, growth) if growth
         end
         commit(subscription) if @group
@@ -185,22 +186,24 @@ module Pelton
     end
 
     # The Time has passed, so all messages before it are in the topics now.
-    def settle(subscription, spans, ends)
+    def settle(subscription, read, ends)
       now = spans(subscription).slice(*ends.keys)
       ends.update(asking(subscription) { @ends.of(now, subscription, @timeout) })
       now.each_key do |topic_partition|
-        offset = subscription.position(*topic_partition) || spans.fetch(topic_partition).begin
+        offset = [subscription.position(*topic_partition), read.fetch(topic_partition)].compact.max
         reached(topic_partition, offset, subscription, ends)
       end
     end
 
-    def take(subscription, ends, growth, &block)
+    def take(subscription, read, ends, growth, &block)
       kind, *facts = subscription.poll([growth&.wait, @ends.wait].compact.min)
       case kind
       when :batch
         batch(facts.first, subscription, ends, &block)
         growth&.reading(facts.first.topic_partition, facts.first.last_offset + 1)
-      when :eof then at_end(facts.first(2), facts.last, subscription, ends)
+      when :eof
+        read[facts.first(2)] = facts.last
+        at_end(facts.first(2), facts.last, subscription, ends)
       when :error then failed(*facts)
       when :closed then raise ClosedError, subscription.inspect
       end

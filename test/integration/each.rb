@@ -41,6 +41,7 @@ Scenario.run do
   equal(["kept 0", "kept 1"], script.each(ended).map(&:raw_payload), "what was committed")
   equal(["kept 0", "kept 1"], script.each(ended, from: -5).map(&:raw_payload), "markers count as offsets")
   equal(3, script.each(ended, kafka: { "isolation.level" => "read_uncommitted" }).count, "all, if asked for")
+  equal(2, script.each(ended, follow: true, up_to: Time.now + 3).count, "up to a time that comes")
 
   # A group: no member, but its marks stay.
   group = unique("import")

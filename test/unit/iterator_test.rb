@@ -212,6 +212,15 @@ class IteratorTest < Minitest::Test
     assert_equal [[["b", 0, 60]], [["b", 0, 62], ["b", 1, 10]]], reader.assigned
   end
 
+  # The marker at 59 is no message. It was read forever, because its end comes once, before the time has passed.
+  def test_following_iterator_ends_at_its_time_behind_the_end_of_a_transaction
+    waits = ->(timeout) { IO.select(nil, nil, nil, timeout + 0.01) }
+    reader = Reader.new(batch("b", 0, 58), [:eof, "b", 0, 60], waits, ->(_) { flunk "still reading" })
+    reader.define_singleton_method(:position) { |*| 59 }
+    reader.define_singleton_method(:pause) { |*| nil }
+    assert_equal [[0, 58]], follow(reader, "b", last: 1, up_to: Time.now + 0.2)
+  end
+
   def test_following_iterator_looks_for_new_partitions_at_its_interval
     { nil => 30, "500" => 0.5, "300000" => 30, "-1" => 30 }.each do |option, seconds|
       Pelton::Clock.stub(:now, Pelton::Clock.now) do
