@@ -114,10 +114,9 @@ Scenario.run do
                "/errors?range=#{range}", "/topic?name=#{orders}&range=#{range}")
   end
   # The batch, then its messages one by one: three or more.
-  eventually(30, -> { web.reports.failures.inspect }) do
-    Pelton::Web::Repeats.of(web.reports.failures).map { |error| error.count >= 3 } == [true]
-  end
-  error = "/error?#{URI.encode_www_form(id: Pelton::Web::Repeats.of(web.reports.failures).first.id)}"
+  repeated = -> { Pelton::Web::Repeats.of(web.reports.failures).find { |error| error.count >= 3 } }
+  eventually(30, -> { web.reports.failures.inspect }, &repeated)
+  error = "/error?#{URI.encode_www_form(id: repeated.call.id)}"
   paths.push("/processes", error, "/process?#{id}", "/settings", "/settings?#{id}", "/jobs",
              "/job?#{URI.encode_www_form(id: evil)}", "/errors",
              "/search?text=customer-1&in=keys+and+payloads&topics=#{orders}")
