@@ -89,7 +89,12 @@ class AdminQuestionsTest < Minitest::Test
   def test_an_earlier_leader_is_an_error_when_the_time_is_over
     fenced = Pelton::KafkaError.new(74, :FENCED_LEADER_EPOCH, "Broker: Leader epoch is older than broker epoch")
     @answers[:offsets] = ->(_) { [["a", 0, 7, fenced]] }
-    error = assert_raises(Pelton::KafkaError) { @admin.offsets({ ["a", 0] => :end }, timeout: 0.5) }
+    clock = 0.0
+    error = Pelton::Clock.stub(:now, -> { clock }) do
+      Pelton::Clock.stub(:wait, ->(seconds) { clock += seconds }) do
+        assert_raises(Pelton::KafkaError) { @admin.offsets({ ["a", 0] => :end }, timeout: 0.5) }
+      end
+    end
     assert_equal "a/0: #{fenced.reason}", error.reason
     assert_includes 1..2, @native.renewals
     refused = Pelton::KafkaError.new(29, :TOPIC_AUTHORIZATION_FAILED, "Broker: Topic authorization failed")

@@ -35,7 +35,7 @@ class AheadTest < Minitest::Test
 
   def teardown
     @listener&.stop(Pelton::Clock.now)
-    assert @listener.thread.join(20) if @listener
+    assert @listener.thread.join(60) if @listener
   end
 
   # Decoding ahead starts when messages arrive, before their job enters the workers' queue.
@@ -49,7 +49,7 @@ class AheadTest < Minitest::Test
     subscription.assign_now(["orders", 0])
     assert_equal 0, Orders::ASSIGNED.pop
     witness.jobs.remove_workers(1)
-    assert worker.thread.join(20), "from here on jobs wait"
+    assert worker.thread.join(60), "from here on jobs wait"
     native.kafka.append("orders", 0, "{}")
     subscription.produced
     assert_equal [["orders", 0], 1, { running: 0, waiting: 0, aside: 0 }], witness.told.pop
@@ -93,7 +93,7 @@ class AheadTest < Minitest::Test
     eventually(20, "the mark") { subscription.marks.map { |_, offset, _| offset } == [1] }
     assert_equal ThreadError, @told.pop.class
     ahead.jobs.remove_workers(1)
-    assert worker.thread.join(20)
+    assert worker.thread.join(60)
   end
 
   # Its partition must not go on past it: the group begins anew, or the server stops.

@@ -52,7 +52,7 @@ class AppsBackgroundTest < Minitest::Test
     { "once" => {}, "again" => { restart: true } }.each do |name, options|
       app.server.background(name, **options) { |stop| (runs[name] += 1) < 3 ? raise("fails") : stop.wait }
     end
-    eventually { runs["again"] == 3 }
+    eventually { runs["again"] == 3 && runs["once"] == 1 }
     assert app.stop
     assert_equal({ "once" => 1, "again" => 3 }, runs)
   end

@@ -272,7 +272,7 @@ class BufferTest < Minitest::Test
     gate = Thread::Queue.new
     flushing = flush_at(gate, "1", "2")
     lost = nil
-    closing = Pelton::Threads.start("close") { lost = @producer.close(timeout: 10) }
+    closing = Pelton::Threads.start("close") { lost = @producer.close(timeout: 60) }
     eventually { closing.status == "sleep" }
     assert_equal [:closing, []], [fake.connected? ? :closing : :closed, payloads - %w[first]]
     gate << true

@@ -217,7 +217,7 @@ class DeadLettersTest < Minitest::Test
     worker = Thread.new { work }
     eventually { worker.status == "sleep" }
     worker.kill
-    assert worker.join(10)
+    assert worker.join(60)
     assert_empty marked
     assert_equal 1, @owner.named(:retry_at).size
   ensure

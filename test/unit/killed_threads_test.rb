@@ -11,7 +11,7 @@ class KilledThreadsTest < Minitest::Test
   def listener = Pelton::Threads.list.find { |thread| thread.name == "pelton.listener[g]" }
 
   def killed(server)
-    server.wait(20)
+    server.wait(60)
     assert_kind_of Pelton::ListenerKilled, server.failure
     assert_includes server.failure.message, "group g"
     assert_predicate subscription, :closed?
@@ -34,7 +34,7 @@ class KilledThreadsTest < Minitest::Test
     produce(1)
     assert_equal [0], @log.pop
     Pelton::Threads.list.find { |thread| thread.name == "pelton.server" }.kill
-    assert server.wait(20), server.unfinished_work.inspect
+    assert server.wait(60), server.unfinished_work.inspect
     assert_kind_of Pelton::WorkerKilled, server.failure
     assert_equal :shutdown, @log.pop
     assert_equal 1, @native.kafka.position("g", ["orders", 0]), "what was marked is committed"
@@ -57,7 +57,7 @@ class KilledThreadsTest < Minitest::Test
   # workers and listeners lived on.
   def test_server_whose_thread_is_killed_before_its_first_step_stops_started_parts
     server = kill_at_birth("pelton.server") { start }
-    assert server.wait(20)
+    assert server.wait(60)
     assert_kind_of Pelton::WorkerKilled, server.failure
     assert_predicate subscription, :closed?
     assert_empty Pelton::Threads.list.map(&:name).grep(/pelton\.(worker|listener|server)/)
@@ -121,7 +121,7 @@ class KilledThreadsTest < Minitest::Test
     app.subscribe("error.occurred") { Thread.exit }
     server = start
     subscription.assign_now(["orders", 0])
-    refute server.wait(20).nil?
+    refute server.wait(60).nil?
     assert_equal "on purpose", server.failure.message
   end
 
@@ -150,7 +150,7 @@ class KilledThreadsTest < Minitest::Test
     eventually { closing.stop_at }
     listener.kill
     @gate.close
-    assert stop.join(30)
+    assert stop.join(60)
     assert_nil server.failure
   end
 
@@ -189,7 +189,7 @@ class KilledThreadsTest < Minitest::Test
   def test_a_thread_that_a_subscriber_had_begun_could_not_be_killed
     threads = []
     errors_of(2) { threads << Thread.new { Thread::Queue.new.pop } }
-    threads.each { |thread| assert thread.kill.join(20) }
+    threads.each { |thread| assert thread.kill.join(60) }
     assert_equal 2, threads.size
   end
 
@@ -215,7 +215,7 @@ class KilledThreadsTest < Minitest::Test
     assert_same worker.thread, thread
   ensure
     @jobs.close
-    assert worker.thread.join(20)
+    assert worker.thread.join(60)
     assert_predicate worker, :over?
   end
 

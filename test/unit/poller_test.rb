@@ -12,6 +12,8 @@ class PollerTest < Minitest::Test
     @module = @native.to_module
     @bus = Pelton::Notifications.new
     @made = []
+    # Of another test's app, whose thread is about to end.
+    eventually { names.empty? }
   end
 
   def teardown
@@ -147,7 +149,7 @@ class PollerTest < Minitest::Test
   def test_a_thread_that_a_subscriber_had_begun_could_not_be_killed_and_so_the_process_not_end
     begun = Thread::Queue.new
     after_a_subscriber { begun << Thread.new { Thread::Queue.new.pop } }
-    assert begun.pop.kill.join(20)
+    assert begun.pop.kill.join(60)
   end
 
   def test_a_blocked_subscriber_of_one_poller_delays_no_other
@@ -193,10 +195,13 @@ class PollerTest < Minitest::Test
     assert_includes 3.0..30.0, first[:seconds]
     # Within a second of the first report there is no other; then the rest comes although nothing else happens.
     late(*[2.0, 5.0, 1.5] * 20)
-    second = told.pop
-    assert_operator now - started, :>=, 1
-    assert_equal 60, second[:count]
-    assert_includes 5.0..30.0, second[:seconds]
+    rest = []
+    until rest.sum { |report| report[:count] } >= 60 # one report, if the events took less than that second
+      rest << told.pop
+      assert_operator now - started, :>=, rest.size
+    end
+    assert_equal 60, (rest.sum { |report| report[:count] })
+    assert_includes 5.0..30.0, rest.map { |report| report[:seconds] }.max
     assert_empty told
   end
 
@@ -208,7 +213,9 @@ class PollerTest < Minitest::Test
     assert_equal 1, told.pop
     late(3.0, 3.0)
     producer.close
-    assert_equal 2, told.pop
+    counts = [told.pop]
+    counts << told.pop if counts == [1] # that second was over between the two
+    assert_equal 2, counts.sum
   end
 
   def test_report_names_the_slow_subscriber

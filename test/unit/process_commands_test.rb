@@ -59,7 +59,7 @@ class ProcessCommandsTest < Minitest::Test
     eventually { reports.last.state == "running" }
     command(id, "stop")
     assert_equal "command", event("app.stopping")[:reason]
-    assert app.server.wait(20)
+    assert app.server.wait(60)
     assert_equal ["stopped", nil], [reports.last.state, reports.last.commands]
   end
 
@@ -79,7 +79,7 @@ class ProcessCommandsTest < Minitest::Test
     report { |report| report.state == "stopping" }
     eventually(20, "both are read") { readers.first.position(COMMANDS, 0) == 2 }
     @gate.close
-    assert app.server.wait(20), "it was forced"
+    assert app.server.wait(60), "it was forced"
   end
 
   def produce_to_the_consumer

@@ -95,7 +95,7 @@ class RebalanceTest < Minitest::Test
 
   def test_a_revocation_during_a_stop_is_seen_by_the_running_call_at_once
     produce(1)
-    start(revocation_timeout: 5)
+    start(revocation_timeout: 60)
     block_jobs
     subscription.assign_now(["orders", 0])
     consumer = @begun.pop
@@ -239,7 +239,7 @@ class RebalanceTest < Minitest::Test
   def test_a_fatal_error_stops_the_server
     server = start
     subscription.push(:error, Pelton::KafkaError.new(-150, :_FATAL, "fenced", true), nil, nil)
-    assert_equal true, server.wait(10)
+    assert_equal true, server.wait(60)
     assert_equal :_FATAL, server.failure.name
   end
 
@@ -247,14 +247,14 @@ class RebalanceTest < Minitest::Test
     server = start
     subscription.define_singleton_method(:poll) { |_| raise Pelton::KafkaError.new(-172, :_STATE) }
     subscription.wake
-    assert_equal false, server.wait(20)
+    assert_equal false, server.wait(60)
     assert_equal(-172, server.failure.code)
   end
 
   def test_subscription_closed_from_outside_stops_the_server
     server = start
     subscription.close(nil)
-    server.wait(10)
+    server.wait(60)
     assert_kind_of Pelton::ClosedError, server.failure
   end
 

@@ -22,7 +22,7 @@ class RestartsTest < Minitest::Test
   def test_a_failed_group_stops_the_server
     server = two_groups
     @native.subscriptions.first.push(:error, error = fatal, nil, nil)
-    server.wait(10)
+    server.wait(60)
     assert_same error, server.failure
     assert_equal %w[one two], groups
   end
@@ -217,7 +217,7 @@ class RestartsTest < Minitest::Test
   def test_fenced_static_member_does_not_restart
     server = two_groups(group_restart: 0.01)
     @native.subscriptions.first.push(:error, fatal(82, :FENCED_INSTANCE_ID), nil, nil)
-    server.wait(10)
+    server.wait(60)
     assert_kind_of Pelton::KafkaError, server.failure
     assert_equal %w[one two], groups
   end

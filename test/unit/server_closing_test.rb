@@ -106,7 +106,7 @@ class ServerClosingTest < Minitest::Test
     server.signal("TERM")
     eventually { server.status == :stopping }
     server.signal("TERM")
-    refute server.wait(20)
+    refute server.wait(60)
     assert_includes server.unfinished_work, "orders/0: 6 finished messages behind offset 0 will be repeated"
     assert_equal 3, Array.new(@log.size) { @log.pop }.count(:shutdown)
   end

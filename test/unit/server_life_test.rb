@@ -188,29 +188,30 @@ class ServerLifeTest < Minitest::Test
     block_jobs
     subscription.assign_now(["orders", 0])
     @begun.pop
+    began = now
     app.server.signal("TERM")
     stopping = event("app.stopping")
-    assert_match(%r{\Aorders/0: consume runs for \d\.\d s, 1 of 1 messages not finished from offset 0 on\z},
+    assert_match(%r{\Aorders/0: consume runs for \d+\.\d s, 1 of 1 messages not finished from offset 0 on\z},
                  stopping[:waits_for].first)
     assert_equal 1, stopping[:flush]
     @gate.close
     phases = event("app.stopped")[:phases]
     assert_equal %i[groups workers background flush], phases.keys
     assert_equal({ "g" => %i[jobs leave] }, phases[:groups].transform_values(&:keys))
-    assert(phases[:groups]["g"].each_value.all? { |seconds| seconds.between?(0, 10) })
+    assert(phases[:groups]["g"].each_value.all? { |seconds| seconds.between?(0, now - began) })
   end
 
-  # Half a second at most is for the jobs, and what is kept for the producer is the producer's.
+  # Half of it at most is for the jobs, and what is kept for the producer is the producer's.
   def test_a_short_shutdown_timeout_keeps_half_of_it_for_the_producer
     given = []
-    app(shutdown_timeout: 0.5, flush_timeout: 0.5)
+    app(shutdown_timeout: 60, flush_timeout: 60)
       .define_singleton_method(:flush) { |seconds| (given << seconds) && super(seconds) }
     start
     app.producer.produce_async(topic: "a", payload: "x")
     assert app.stop
-    assert_operator given.first, :>=, 0.25
+    assert_operator given.first, :>=, 30
     assert_equal 1, @native.producers.first.flushes.size
-    assert_equal 0.25, event("app.stopping")[:flush]
+    assert_equal 30, event("app.stopping")[:flush]
   end
 
   def test_by_force_every_consumer_gets_its_shutdown
@@ -253,7 +254,7 @@ class ServerLifeTest < Minitest::Test
     stuck = Thread::Queue.new
     hanging = Class.new(Consumer) { define_method(:shutdown) { stuck.pop } }
     hanging.log = @log
-    app(shutdown_timeout: 0.1, flush_timeout: 0.05).routes { topic "orders", to: hanging }
+    app(shutdown_timeout: 1, flush_timeout: 0.05).routes { topic "orders", to: hanging }
     start
     produce(1)
     subscription.assign_now(["orders", 0])

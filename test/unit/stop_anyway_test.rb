@@ -59,7 +59,7 @@ class StopAnywayTest < Minitest::Test
     assert_equal [:stopped, [], 1], [app.server.status, app.server.unfinished_work, flushes],
                  "status, unfinished work, number of flushes"
   ensure
-    Careless.threads.each { |thread| assert_raises(IOError) { thread.join(20) } }
+    Careless.threads.each { |thread| assert_raises(IOError) { thread.join(60) } }
   end
 
   def test_interrupt_of_a_thread_that_joins_threads_is_raised
@@ -71,10 +71,10 @@ class StopAnywayTest < Minitest::Test
     end
     eventually { waiting.stop? }
     waiting.raise(Failed, "enough")
-    assert_raises(Failed) { waiting.join(20) }
+    assert_raises(Failed) { waiting.join(60) }
   ensure
     gate.close
-    other.join(20)
+    other.join(60)
   end
 
   def test_a_phase_that_fails_leaves_out_no_other
@@ -117,7 +117,7 @@ class StopAnywayTest < Minitest::Test
     assert_equal [0], @log.pop
     app.producer.produce_async(topic: "a", payload: "x")
     yield server
-    refute_nil server.wait(20)
+    refute_nil server.wait(60)
     assert_kind_of failure, server.failure
     assert_equal [:stopped, :shutdown, 1], [server.status, @log.pop, flushes], name
     assert_predicate subscription, :closed?
@@ -150,7 +150,7 @@ class StopAnywayTest < Minitest::Test
     app.producer.produce_async(topic: "a", payload: "x")
     @native.producers.first.define_singleton_method(:flush) { |_| Thread.exit }
     stop = Thread.new { app.stop }
-    assert stop.join(20), "a stop that goes on"
+    assert stop.join(60), "a stop that goes on"
     refute stop.value
     assert_match(/\Aflush failed with Pelton::WorkerKilled/, app.server.unfinished_work.first)
   end
@@ -163,7 +163,7 @@ class StopAnywayTest < Minitest::Test
     server.signal("TERM")
     assert_operator waits.pop, :>, 60
     server.signal("INT")
-    assert_equal false, server.wait(30)
+    assert_equal false, server.wait(60)
     assert_operator waits.pop, :<=, Pelton::Shutdown::FORCE
     assert_equal "second signal (SIGINT)", event("app.forced")[:reason]
     assert_equal ["1 produced messages not delivered"], server.unfinished_work
@@ -181,7 +181,7 @@ class StopAnywayTest < Minitest::Test
     server.signal("TERM")
     reached.pop
     server.signal("TERM")
-    assert_equal false, server.wait(30)
+    assert_equal false, server.wait(60)
     assert_equal "deaf", event("thread.leaked")[:name]
     assert_equal "second signal (SIGTERM)", event("app.forced")[:reason]
   ensure
@@ -199,7 +199,7 @@ class StopAnywayTest < Minitest::Test
     2.times { server.signal("TERM") }
     assert_operator waits.pop, :>, 60
     server.signal("TERM")
-    assert_equal false, server.wait(30)
+    assert_equal false, server.wait(60)
     assert_operator waits.pop, :<=, Pelton::Shutdown::FORCE
   end
 
@@ -221,7 +221,7 @@ class StopAnywayTest < Minitest::Test
     server.signal("TERM")
     eventually { server.instance_variable_get(:@lifecycle).inbox.empty? }
     @gate.close
-    assert stop.join(30), "a stop that goes on"
+    assert stop.join(60), "a stop that goes on"
     assert_equal [true, :stopped, []], [stop.value, server.status, server.unfinished_work],
                  "what stop returned, status, unfinished work"
   end
@@ -229,7 +229,7 @@ class StopAnywayTest < Minitest::Test
   def test_the_second_signal_forces_a_stop_that_no_signal_began
     server, stop = stop_without_a_signal
     %w[TERM INT].each { |name| server.signal(name) }
-    assert stop.join(30), "a stop that goes on"
+    assert stop.join(60), "a stop that goes on"
     assert_equal [false, "second signal (SIGINT)"], [stop.value, event("app.forced")[:reason]]
   end
 end

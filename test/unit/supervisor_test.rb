@@ -167,15 +167,19 @@ class SupervisorTest < Minitest::Test
       Process.singleton_class.prepend(noting)
     end
     serve = ->(number, orders) { obeying(number, orders) { 0 if number.zero? } }
-    all = nil
-    code = supervise(3, serve, timeout: 0.2, grace: 0.2, prepare: spying) do |pid|
-      all = pids(3)
-      Process.kill(:TERM, pid)
+    # The one that obeys may need longer on a busy machine.
+    only_the_stubborn = [0.2, 2, 5].any? do |time|
+      FileUtils.rm_f(Dir.glob("#{@folder}/*"))
+      code = supervise(3, serve, timeout: time, grace: time, prepare: spying) do |pid|
+        pids(3)
+        Process.kill(:TERM, pid)
+      end
+      assert_equal 2, code
+      assert_equal 3, notes("begun").size
+      stubborn = notes("begun").reject { |line| line.start_with?("0") }.map { |line| line.split.last }
+      stubborn.map { |pid| "KILL #{pid}" }.sort == notes("kills").sort
     end
-    assert_equal 2, code
-    stubborn = notes("begun").reject { |line| line.start_with?("0") }.map { |line| line.split.last }
-    assert_equal stubborn.map { |pid| "KILL #{pid}" }.sort, notes("kills").sort
-    assert_equal 3, all.size
+    assert only_the_stubborn, -> { %w[begun kills].to_h { |name| [name, notes(name)] }.inspect }
   end
 
   # {signal => seconds from now until the children are killed; nil: they are not}
@@ -183,9 +187,10 @@ class SupervisorTest < Minitest::Test
     expected = { "TSTP" => nil, "CONT" => nil, "CHLD" => nil, "TERM" => 75, "INT" => 75, "QUIT" => 75 }
     found = expected.to_h do |name, _|
       supervisor = Pelton::Supervisor.new(0, bus: Pelton::Notifications.new, timeout: 60, grace: 15) { |*| flunk }
+      asked = Pelton::Clock.now
       supervisor.send(:pass_on, name)
       kills = supervisor.instance_variable_get(:@kills)
-      [name, kills && (kills - Pelton::Clock.now).round]
+      [name, kills && (kills.between?(asked + 75, Pelton::Clock.now + 75) ? 75 : kills - asked)]
     ensure
       %i[@woken @waker].each { |io| supervisor.instance_variable_get(io).close }
     end

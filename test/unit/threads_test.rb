@@ -62,6 +62,7 @@ class ThreadsTest < Minitest::Test
     gate = Thread::Queue.new
     long = Pelton::Threads.start("pelton.long") { gate.pop }
     short = Pelton::Threads.start("pelton.short") { nil }
+    eventually { !short.alive? }
     assert_equal [long], Pelton::Threads.join([short, long, Thread.current], 0.02)
     gate << :go
     assert_empty Pelton::Threads.join([short, long])

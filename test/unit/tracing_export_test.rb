@@ -48,7 +48,7 @@ class TracingExportTest < Minitest::Test
   def teardown = @exporter&.close(5)
 
   def test_spans_are_sent_together
-    exporter(collector = Collector.new)
+    exporter(collector = Collector.new, delay: 60)
     5.times { |number| @exporter.push(span(number.to_s)) }
     assert @exporter.flush(10)
     assert_equal 1, collector.bodies.size
@@ -81,7 +81,7 @@ class TracingExportTest < Minitest::Test
   end
 
   def test_spans_are_dropped_when_the_collector_refuses_them_or_stays_away
-    exporter(collector = Collector.new(REFUSED, *Array.new(4) { AGAIN }), backoff: [0.001, 0.001])
+    exporter(collector = Collector.new(REFUSED, *Array.new(4) { AGAIN }), backoff: [0.001, 0.001], delay: 60)
     @exporter.push(span("one"))
     assert @exporter.flush(10)
     2.times { @exporter.push(span("more")) }

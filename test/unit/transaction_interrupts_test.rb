@@ -102,7 +102,7 @@ class TransactionInterruptsTest < Minitest::Test
   # Its end within 20 s.
   def a_thread_of_its_own(&block)
     thread = Pelton::Threads.start("test", report: ->(error) { @failure = error }, &block)
-    ended = thread.join(20)
+    ended = thread.join(60)
     flunk @failure.full_message if @failure
     ended
   ensure

@@ -115,9 +115,12 @@ class WebHttpServerTest < Minitest::Test
   end
 
   def test_a_request_that_does_not_end_is_dropped_at_its_deadline
-    Pelton::Clock.stub(:deadline, ->(_) { Process.clock_gettime(Process::CLOCK_MONOTONIC) + 0.05 }) do
+    written = Thread::Queue.new
+    deadline = ->(_) { written.pop || (Process.clock_gettime(Process::CLOCK_MONOTONIC) + 0.05) }
+    Pelton::Clock.stub(:deadline, deadline) do
       socket = connect
       socket.write("GET / HTTP/1.1\r\n")
+      written.close
       assert_equal "", socket.read
       socket.close
     end

@@ -18,7 +18,7 @@ use support::*;
 /// The address of the cluster; set in the child.
 const CLUSTER: &str = "PELTON_TEST_CLUSTER";
 /// Enough for the assertion to fail on a busy machine.
-const MAIN_THREAD_STOPS: Duration = Duration::from_secs(3);
+const MAIN_THREAD_STOPS: Duration = Duration::from_secs(6);
 
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
 enum Phase {
@@ -113,7 +113,7 @@ unsafe extern "C" fn thrd_join(thread: libc::pthread_t, result: *mut c_int) -> c
 }
 
 fn close_while_a_partition_is_registered(bootstrap: &str) {
-    let producer = producer(bootstrap, &[("transactional.id", "closing"), ("message.timeout.ms", "1000")]);
+    let producer = producer(bootstrap, &[("transactional.id", "closing"), ("message.timeout.ms", "3000")]);
     let transactions = producer.transactions();
     let begin = || producer.begin_transaction(transactions.ticket(), wait::deadline(Some(SECONDS))).expect("begun");
     // The first transaction makes the topic's partitions known.

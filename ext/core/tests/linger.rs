@@ -23,7 +23,7 @@ fn a_wait_for_more_than_may_be_in_flight_does_not_pay_the_linger() {
         started.elapsed() < Duration::from_millis(800)
     };
     // It was a second each time, when the safety round looked again; a busy machine may steal the time of some tries.
-    assert!((0..5).any(quick));
+    assert!((0..10).any(quick));
     cluster.round_trip_time(-1, 0).expect("a broker");
     close_producer(&producer);
 }

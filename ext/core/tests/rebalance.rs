@@ -190,7 +190,7 @@ impl Seen {
 #[test]
 fn member_with_a_silent_coordinator_loses_its_partitions_and_reports_it() {
     let cluster = cluster("silent", 2);
-    let options = Options { silence: Some(Duration::from_millis(300)), ..Options::default() };
+    let options = Options { silence: Some(Duration::from_millis(1500)), ..Options::default() };
     let settings = [("group.protocol", "consumer"), ("statistics.interval.ms", "50")];
     let member = subscription(&cluster.bootstrap_servers(), "silent", options, &settings);
     member.subscribe(["silent"]).expect("subscribed");

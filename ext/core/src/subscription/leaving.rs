@@ -257,7 +257,7 @@ mod tests {
         let poller = Poller::global().expect("a pipe");
         let answered = |_| {
             let member = Subscription::new("test", settings, Options::default(), poller).expect("a subscription");
-            let ask = |member: &Subscription| member.committed(&[("t", 0)], Duration::from_secs(5)).is_ok();
+            let ask = |member: &Subscription| member.committed(&[("t", 0)], Duration::from_secs(30)).is_ok();
             cluster.round_trip_time(-1, 0).expect("fast");
             assert!(ask(&member), "it knows its coordinator now");
             cluster.round_trip_time(-1, 300).expect("slow");
