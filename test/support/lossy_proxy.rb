@@ -1,0 +1,69 @@
+# frozen_string_literal: true
+
+require "socket"
+
+# Stands between a client and a broker, and can lose the broker's answers of one kind. The broker's own port in an
+# answer becomes the proxy's, so the client stays with it.
+class LossyProxy
+  CONSUMER_GROUP_HEARTBEAT = 68 # Kafka's API key
+
+  attr_reader :port
+  # Answers to requests with this API key are lost; nil: none.
+  attr_accessor :loses
+  # Number of answers that were lost.
+  attr_reader :lost
+
+  def initialize(broker_port)
+    @broker_port = broker_port
+    @lost = 0
+    @server = TCPServer.new("127.0.0.1", 0)
+    @port = @server.addr[1]
+    @ports = [broker_port, @port].map { |number| [number].pack("N") }
+    @threads = [Thread.new { accept }]
+  end
+
+  def close
+    @server.close
+    @threads.each(&:kill).each(&:join)
+  end
+
+  private
+
+  def accept
+    loop do
+      client = @server.accept
+      broker = TCPSocket.new("127.0.0.1", @broker_port)
+      keys = {} # {correlation id => API key} of requests without an answer
+      @threads << Thread.new { pass(client, broker) { |request| note(request, keys) } }
+      @threads << Thread.new { pass(broker, client) { |answer| answered(answer, keys) } }
+    end
+  rescue IOError
+    nil # closed
+  end
+
+  # The block returns what becomes of a frame; nil: it is lost.
+  def pass(from, to)
+    while (size = from.read(4)&.unpack1("N")) && (frame = from.read(size))
+      frame = yield(frame) or next
+      to.write([frame.bytesize].pack("N"), frame)
+    end
+  rescue SystemCallError, IOError
+    nil # one of them closed
+  ensure
+    from.close
+    to.close
+  end
+
+  def note(request, keys)
+    key, _version, id = request.unpack("nnN")
+    keys[id] = key
+    request
+  end
+
+  def answered(answer, keys)
+    return answer.gsub(*@ports) unless keys.delete(answer.unpack1("N")) == loses
+
+    @lost += 1
+    nil
+  end
+end
