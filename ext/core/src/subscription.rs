@@ -197,11 +197,10 @@ impl Subscription {
         let list = PartitionList::plain(topics.into_iter().map(|topic| (topic, -1))).map_err(bad_topic)?;
         let client = self.client()?;
         // Before it: the assignment may come at once.
-        let before = self.subscribed.swap(true, Ordering::SeqCst);
-        self.joining.store(true, Ordering::SeqCst);
+        let before = [&self.subscribed, &self.joining].map(|flag| flag.swap(true, Ordering::SeqCst));
         check(client.subscribe(&list)).inspect_err(|_| {
-            self.subscribed.store(before, Ordering::SeqCst);
-            self.joining.store(false, Ordering::SeqCst);
+            self.subscribed.fetch_and(before[0], Ordering::SeqCst);
+            self.joining.fetch_and(before[1], Ordering::SeqCst); // a join that ran goes on
         })
     }
 

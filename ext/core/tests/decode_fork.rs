@@ -31,14 +31,20 @@ fn works() -> bool {
     count.load(Ordering::SeqCst) == 10
 }
 
-/// Forks `depth` times, each child the next; true when the pool worked in all of them.
-fn works_in_children(depth: usize) -> bool {
+/// So many generations of processes, the first one included, have threads of their own.
+const WITH_THREADS: usize = 63;
+
+/// Forks `depth` times, each child the next; true when the pool worked in all of them. `parents`: generations before
+/// the first child.
+fn works_in_children(depth: usize, parents: usize) -> bool {
     // SAFETY: the child only uses the pool, the allocator (glibc makes it ready after a fork) and `_exit`.
     let child = unsafe { libc::fork() };
     if child == 0 {
         FORK_GENERATION.fetch_add(1, Ordering::SeqCst);
         let none = POOL.threads() == 0;
-        let ok = none && works() && (depth == 1 || works_in_children(depth - 1));
+        let threads = usize::from(parents < WITH_THREADS);
+        let ok = none && works() && POOL.threads() == threads;
+        let ok = ok && (depth == 1 || works_in_children(depth - 1, parents + 1));
         // SAFETY: ends the child without running the test harness' exit handlers.
         unsafe { libc::_exit(if ok { 0 } else { 1 }) }
     }
@@ -51,9 +57,9 @@ fn works_in_children(depth: usize) -> bool {
 #[test]
 fn children_start_threads_of_their_own() {
     assert!(works());
-    assert!(works_in_children(3));
+    assert!(works_in_children(3, 1));
     // Deeper than there are pools: tasks run inside `submit`.
-    assert!(works_in_children(80));
+    assert!(works_in_children(80, 1));
     let stop = AtomicBool::new(false);
     let begun = Barrier::new(4);
     std::thread::scope(|scope| {
@@ -67,7 +73,7 @@ fn children_start_threads_of_their_own() {
         }
         begun.wait();
         // Forks while other threads may hold the lock.
-        let ok = (0..100).all(|_| works_in_children(1));
+        let ok = (0..100).all(|_| works_in_children(1, 1));
         stop.store(true, Ordering::SeqCst);
         assert!(ok);
     });

@@ -2,6 +2,7 @@
 
 mod support;
 
+use pelton_core::error::Error;
 use pelton_core::wait;
 use std::time::Duration;
 use support::*;
@@ -52,4 +53,30 @@ fn an_open_transaction_is_aborted_by_the_next_one_and_by_a_close() {
     }
     close_producer(&producer);
     assert!(!transactions.is_open());
+}
+
+/// Its producer is as good as before after an abort. Nothing else helps.
+#[test]
+fn an_error_says_whether_its_transaction_must_be_aborted() {
+    const ADD_PARTITIONS_TO_TXN: i16 = 24;
+    const TOPIC_AUTHORIZATION_FAILED: i32 = 29;
+    let cluster = cluster("t", 1);
+    let producer = producer(&cluster.bootstrap_servers(), &[("transactional.id", "refused")]);
+    let transactions = producer.transactions();
+    let deadline = || wait::deadline(Some(SECONDS));
+    let begin = || producer.begin_transaction(transactions.ticket(), deadline()).expect("begun");
+    let abort = || producer.abort_transaction(transactions.ticket(), deadline(), SECONDS);
+    let refusal = || match producer.commit_transaction(transactions.ticket(), deadline()) {
+        Err(Error::Kafka(error)) => (error.abortable, error.fatal),
+        other => panic!("{other:?}"),
+    };
+    begin();
+    assert_eq!(Ok(true), abort());
+    assert_eq!((false, false), refusal(), "there is none");
+    cluster.push_errors(ADD_PARTITIONS_TO_TXN, &[TOPIC_AUTHORIZATION_FAILED]);
+    begin();
+    drop(producer.produce(message("t", 0, b"x")).expect("room"));
+    assert_eq!((true, false), refusal(), "its partition is refused");
+    assert_eq!(Ok(true), abort());
+    close_producer(&producer);
 }

@@ -252,6 +252,33 @@ fn default_threads(cores: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
+    struct Nothing;
+
+    impl Task for Nothing {
+        fn run(&self) {}
+    }
+
+    /// A thread that rests takes a task. Only for the others does a thread start.
+    #[test]
+    fn no_more_threads_start_than_tasks_need() {
+        static POOL: Pool = Pool::new(4, Duration::from_secs(3600));
+        let tasks = |count| (0..count).map(|_| Arc::new(Nothing) as Arc<dyn Task>).collect();
+        let all_rest = || {
+            let state = POOL.process_pool().expect("a first process").lock();
+            state.queue.is_empty() && state.called == 0 && state.resting == state.live
+        };
+        for (count, threads) in [(1, 1), (1, 1), (2, 2), (1, 2), (3, 3), (9, 4)] {
+            POOL.submit_many(tasks(count));
+            assert_eq!(threads, POOL.threads(), "{count} tasks");
+            while !all_rest() {
+                std::thread::yield_now();
+            }
+        }
+        assert!(POOL.shutdown(Duration::from_secs(60)));
+    }
+
     #[test]
     fn pool_has_a_thread_less_than_the_machine_has_cores_but_at_least_one() {
         assert_eq!([1, 1, 2, 15], [1, 2, 3, 16].map(super::default_threads));

@@ -78,7 +78,10 @@ impl Source for Producer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::events::ClientEvent;
     use crate::poller::Poller;
+    use crate::producer::Outgoing;
+    use crate::wait::Wake;
     use std::time::Duration;
 
     /// A producer that no event thread serves.
@@ -113,6 +116,38 @@ mod tests {
         }
         producer.serve(&mut queues, ends);
         assert!(queues.is_empty(), "{queues:?}");
+        let _ = producer.close(Duration::ZERO);
+    }
+    struct Trap;
+
+    impl Wake for Trap {
+        fn wake(&self) {
+            panic!("as asked for");
+        }
+    }
+
+    /// The producer is as good as before. A fatal error would say that it is lost.
+    #[test]
+    fn a_panic_over_a_report_is_an_error_that_is_not_fatal() {
+        let poller = Poller::new("own").expect("a pipe");
+        let options = [("bootstrap.servers", "127.0.0.1:1"), ("log_level", "0")];
+        let producer = Producer::new("test", options, &poller).expect("a producer");
+        poller.unregister(producer.id);
+        let message = Outgoing { topic: "t", payload: Some(b"x"), ..Outgoing::default() };
+        let delivery = producer.produce(message).expect("room");
+        delivery.add_waiter(Arc::new(Trap));
+        producer.with_client(|client| client.purge()).expect("open");
+        let ends = Instant::now() + Duration::from_secs(60);
+        while producer.pending() > 0 {
+            assert!(Instant::now() < ends, "no report");
+            producer.serve(&mut vec![MAIN_QUEUE], ends);
+        }
+        let error = |event: ClientEvent| match event.kind {
+            EventKind::Error { code: codes::FAIL, fatal, .. } => Some(fatal),
+            _ => None,
+        };
+        let errors: Vec<_> = poller.events().take_all().into_iter().filter_map(error).collect();
+        assert_eq!(vec![false], errors);
         let _ = producer.close(Duration::ZERO);
     }
 }

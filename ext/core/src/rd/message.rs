@@ -213,4 +213,21 @@ mod tests {
     fn a_forked_child_does_not_give_its_parents_messages_back() {
         drop(Fetched { raw: vec![std::ptr::dangling_mut()], origin: Origin::of_another_process() });
     }
+    /// The formats before Kafka 0.11 have none, and librdkafka keeps no bytes of them.
+    #[test]
+    fn messages_have_no_headers_if_there_is_no_byte_of_them_or_their_number_is_zero() {
+        let is_headless = |parsed: bool, len: i32, bytes: &[u8]| {
+            // SAFETY: numbers and pointers may be zero.
+            let mut message: PrivateMessage = unsafe { std::mem::zeroed() };
+            message.headers = if parsed { std::ptr::dangling_mut() } else { std::ptr::null_mut() };
+            message.raw_len = len;
+            message.raw = if bytes.is_empty() { std::ptr::null() } else { bytes.as_ptr() };
+            FetchedMessage { raw: (&raw mut message).cast(), _buffer: PhantomData }.is_headless()
+        };
+        assert!(*IS_KNOWN);
+        assert!(is_headless(false, 0, &[]) && is_headless(false, -1, &[]));
+        assert!(is_headless(false, 1, &[0]));
+        assert!(!is_headless(false, 3, &[2, 0, 1]));
+        assert!(!is_headless(true, 0, &[]) && !is_headless(true, 1, &[0]));
+    }
 }

@@ -311,8 +311,22 @@ mod tests {
         member.subscribe(["t"]).expect("subscribed");
         assert_eq!([true, true], state());
         assert!(member.subscribe([""]).is_err());
-        assert!(member.subscribed.load(Ordering::SeqCst), "as before");
+        assert_eq!([true, true], state(), "as before");
+        member.joining.store(false, Ordering::SeqCst); // as an assignment does
+        assert!(member.subscribe([""]).is_err());
+        assert_eq!([false, true], state(), "as before");
         member.close(Duration::ZERO).expect("ours");
+    }
+
+    /// librdkafka may crash otherwise. Here the join never ends.
+    #[test]
+    fn a_close_lets_a_join_in_progress_end() {
+        let member = member("127.0.0.1:1");
+        member.subscribe(["t"]).expect("subscribed");
+        let began = Instant::now();
+        member.close(Duration::from_secs(60)).expect("ours");
+        member.closing().wait(&Parker::new(), None);
+        assert!(began.elapsed() >= JOIN_GRACE, "{:?}", began.elapsed());
     }
 
     /// The close waits for the join. A member that is joining commits nothing by itself.

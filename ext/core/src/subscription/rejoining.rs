@@ -38,3 +38,29 @@ impl Subscription {
         joins.inspect_err(|_| self.joining.store(false, Ordering::SeqCst))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Options;
+    use super::*;
+    use crate::poller::Poller;
+    use std::time::Duration;
+
+    /// A close would wait for a join that never comes.
+    #[test]
+    fn no_join_follows_another_attempt_that_is_refused() {
+        let fixed = ("group.instance.id", "me"); // librdkafka knows fatal errors of static members
+        let settings = [("bootstrap.servers", "127.0.0.1:1"), ("log_level", "0"), ("group.id", "g"), fixed];
+        let poller = Poller::global().expect("a pipe");
+        let member = Subscription::new("test", settings, Options::default(), poller).expect("a subscription");
+        member.subscribe(["t"]).expect("subscribed");
+        member.joining.store(false, Ordering::SeqCst); // as an assignment does
+        let client = member.client().expect("open");
+        assert_eq!(0, client.fail_for_good(codes::FAIL, "as asked for"));
+        let refusal = member.rejoin(&client).expect_err("librdkafka subscribes to nothing after a fatal error");
+        assert!(matches!(&refusal, Error::Kafka(error) if error.code == codes::FATAL), "{refusal:?}");
+        assert!(!member.joining.load(Ordering::SeqCst));
+        drop(client);
+        member.close(Duration::ZERO).expect("ours");
+    }
+}

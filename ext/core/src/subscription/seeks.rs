@@ -139,7 +139,63 @@ fn left(deadline: Instant) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Options;
     use super::*;
+    use crate::poller::Poller;
+    use std::sync::mpsc;
+
+    /// A subscription with a partition whose committed offset is never known, so each seek there is refused.
+    fn starting() -> Arc<Subscription> {
+        let settings = [("bootstrap.servers", "127.0.0.1:1"), ("log_level", "0"), ("group.id", "g")];
+        let poller = Poller::global().expect("a pipe");
+        let reader = Subscription::new("test", settings, Options::default(), poller).expect("a subscription");
+        reader.assign(&[("t", 0, -1001)]).expect("assigned");
+        reader
+    }
+
+    /// Whether a seek was refused. It must end within a minute.
+    fn is_refused(reader: &Arc<Subscription>, seek: Seek, timeout: Duration) -> bool {
+        let (done, result) = mpsc::channel();
+        let reader = Arc::clone(reader);
+        std::thread::spawn(move || done.send(reader.seek(&seek, 5, timeout)));
+        let result = result.recv_timeout(Duration::from_secs(60)).expect("it ends");
+        has_code(&result, &[codes::STATE, codes::TIMED_OUT])
+    }
+
+    #[test]
+    fn a_seek_in_a_starting_partition_is_tried_until_its_time_is_over() {
+        let reader = starting();
+        let seek = |timeout| {
+            let (seek, began) = (reader.announce_seek("t", 0).expect("assigned"), Instant::now());
+            assert!(is_refused(&reader, seek, timeout));
+            began.elapsed()
+        };
+        seek(Duration::ZERO);
+        let took = seek(Duration::from_millis(300));
+        assert!(took >= Duration::from_millis(200), "{took:?}");
+        reader.close(Duration::ZERO).expect("ours");
+    }
+
+    #[test]
+    fn a_seek_in_a_starting_partition_gives_up_when_the_partition_is_given_back() {
+        let reader = starting();
+        let seek = reader.announce_seek("t", 0).expect("assigned");
+        reader.shut_partitions(None);
+        assert!(is_refused(&reader, seek, LONG));
+        reader.close(Duration::ZERO).expect("ours");
+    }
+
+    #[test]
+    fn a_leader_that_does_not_answer_in_time_is_an_error_unless_the_partition_is_given_back() {
+        let reader = starting();
+        let (client, target) = (reader.client().expect("open"), reader.assigned("t", 0).expect("assigned"));
+        let wait = || reader.wait_for_leader(&client, &target, Instant::now());
+        assert!(has_code(&wait(), &[codes::TIMED_OUT]));
+        reader.shut_partitions(None);
+        assert_eq!(Ok(()), wait());
+        drop(client);
+        reader.close(Duration::ZERO).expect("ours");
+    }
 
     /// Messages that were read before would come after it.
     #[test]

@@ -127,6 +127,7 @@ std::arch::global_asm!(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::hint::black_box;
 
     /// By zlib's own compressor.
     fn packed(plain: &[u8]) -> Vec<u8> {
@@ -171,6 +172,30 @@ mod tests {
         assert_eq!([1024, 1024, 5000, 5001, 5001], [0, 1024, 5000, 5001, usize::MAX].map(|room| room_of(room, 5000)));
         assert_eq!([1024, 1024], [0, usize::MAX].map(|room| room_of(room, 10)), "a KB at least");
         assert_eq!(usize::MAX, room_of(usize::MAX, usize::MAX));
+    }
+
+    /// A child without room for more has no memory for 160 MB.
+    #[test]
+    fn data_for_which_there_is_no_memory_is_refused() {
+        let compressed = vec![0; 40_000_000];
+        let refused = || {
+            // Through a black box: compilers leave memory out that nothing uses.
+            let mut output = Inflated { bytes: std::ptr::null_mut(), length: 0, room: 0 };
+            let grown = output.grow(10) && !black_box(&mut output).grow(160_000_000) && black_box(&output).room == 10;
+            grown && inflate(&compressed, usize::MAX).is_none()
+        };
+        // SAFETY: the child only uses zlib, the allocator (glibc makes it ready after a fork) and `_exit`.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            drop(vec![0u8; 100_000]); // zlib has room
+            let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            // SAFETY: a live limit; ends the child without the exit handlers of its parent.
+            unsafe { libc::_exit(i32::from(libc::setrlimit(libc::RLIMIT_AS, &none) != 0 || !refused())) }
+        }
+        let mut status = 0;
+        // SAFETY: waits for the child made above; `status` is a live i32.
+        assert_eq!(child, unsafe { libc::waitpid(child, &mut status, 0) });
+        assert_eq!(0, status);
     }
 
     #[test]
