@@ -48,8 +48,46 @@ fn works_in_children(depth: usize, parents: usize) -> bool {
         // SAFETY: ends the child without running the test harness' exit handlers.
         unsafe { libc::_exit(if ok { 0 } else { 1 }) }
     }
+    exits_well(child)
+}
+
+/// True when the pool ran its tasks in a child for which the system starts no further thread.
+fn works_in_a_child_without_threads() -> bool {
+    /// More than glibc keeps stacks of for later threads.
+    const OTHERS: usize = 40;
+    // SAFETY: as above.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        FORK_GENERATION.fetch_add(1, Ordering::SeqCst);
+        // SAFETY: a call that waits for its own lock would never end.
+        unsafe { libc::alarm(60) };
+        let begun = Arc::new(AtomicUsize::new(0));
+        for _ in 0..OTHERS {
+            let begun = Arc::clone(&begun);
+            std::thread::spawn(move || {
+                begun.fetch_add(1, Ordering::SeqCst);
+                loop {
+                    std::thread::park();
+                }
+            });
+        }
+        while begun.load(Ordering::SeqCst) < OTHERS {
+            std::thread::yield_now();
+        }
+        drop(std::hint::black_box(vec![0u8; 100_000])); // room for what is not a thread
+        let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: a live limit.
+        let ok = unsafe { libc::setrlimit(libc::RLIMIT_AS, &none) } == 0;
+        let ok = ok && std::thread::Builder::new().spawn(|| ()).is_err() && works() && POOL.threads() == 0;
+        // SAFETY: as above.
+        unsafe { libc::_exit(if ok { 0 } else { 1 }) }
+    }
+    exits_well(child)
+}
+
+fn exits_well(child: libc::pid_t) -> bool {
     let mut status = 0;
-    // SAFETY: waits for the child made above; `status` is a live i32.
+    // SAFETY: waits for a child of this process; `status` is a live i32.
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
     status == 0
 }
@@ -60,6 +98,7 @@ fn children_start_threads_of_their_own() {
     assert!(works_in_children(3, 1));
     // Deeper than there are pools: tasks run inside `submit`.
     assert!(works_in_children(80, 1));
+    assert!(works_in_a_child_without_threads());
     let stop = AtomicBool::new(false);
     let begun = Barrier::new(4);
     std::thread::scope(|scope| {

@@ -189,6 +189,7 @@ fn patterns_that_are_ruby_s() {
         "a**",
         "(?<n>a)\\k<n>",
         "[\\D]",
+        "a{1001}",
     ] {
         assert!(Pattern::new(source, false, false, false).is_foreign(), "{source}");
     }
@@ -209,6 +210,7 @@ fn patterns_that_are_decided_here() {
     assert_eq!(check(r"\A[a-z\d_.-\/]+@(?:\w+\.)+[A-Z]{2,6}\z", "a"), Some(false));
     assert_eq!(check(r"ü.\d{3}", "xüé123"), Some(true));
     assert_eq!(check(r"\w", "é"), Some(false));
+    assert_eq!(check("a{1000}", "a"), Some(false));
     assert_eq!(check(r"(?-mix:a)|<b>", "<b>"), Some(true));
     assert_eq!(check(r"^a$", "a"), Some(true));
     assert_eq!(check(r"^a$", "b\na\nc"), Some(true));

@@ -92,9 +92,7 @@ impl Producer {
         let (opened, _) = open(&self.settings)?;
         let mut live = self.live.write().unwrap_or_else(PoisonError::into_inner);
         if self.closing.started() {
-            drop(live);
-            // Its end blocks.
-            let _ = std::thread::Builder::new().name("pelton.close".into()).spawn(move || drop(opened));
+            Client::end_aside(Arc::clone(&opened.client));
             return Err(Error::Closed);
         }
         opened.queue.signal(self.poller.wakeup(), Token { client: self.id, queue: MAIN_QUEUE });

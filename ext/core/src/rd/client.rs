@@ -286,4 +286,14 @@ mod tests {
         drop(mine);
         assert_eq!(0, DESTROYED.get());
     }
+    #[test]
+    fn a_client_has_a_fatal_error_once_there_was_one() {
+        let mut conf = Conf::new();
+        conf.set("enable.idempotence", "true").expect("librdkafka knows fatal errors of such producers");
+        let client = Client::new(ClientKind::Producer, conf).expect("a client");
+        assert_eq!(None, client.fatal_error());
+        assert_eq!(0, client.fail_for_good(codes::FAIL, "as asked for"));
+        let (code, reason) = client.fatal_error().expect("a fatal error");
+        assert_eq!((codes::FAIL, true), (code, reason.contains("as asked for")), "{reason}");
+    }
 }

@@ -355,6 +355,25 @@ mod tests {
         }
     }
 
+    /// librdkafka lets the others leave by itself.
+    #[test]
+    fn only_a_cooperative_member_without_a_partition_unsubscribes_before_it_leaves() {
+        let stays = |strategy, partitions: &[_]| {
+            let settings = [("bootstrap.servers", "127.0.0.1:1"), ("log_level", "0"), ("group.id", "g")];
+            let settings = settings.into_iter().chain([("partition.assignment.strategy", strategy)]);
+            let poller = Poller::global().expect("a pipe");
+            let member = Subscription::new("test", settings, Options::default(), poller).expect("a subscription");
+            member.subscribe(["t"]).expect("subscribed");
+            member.assign(partitions).expect("assigned");
+            member.step_down(&member.client().expect("open"), &Parker::new());
+            member.close(Duration::ZERO).expect("ours");
+            !member.unsubscribing.load(Ordering::SeqCst)
+        };
+        assert!(!stays("cooperative-sticky", &[]));
+        assert!(stays("cooperative-sticky", &[("t", 0, 0)]));
+        assert!(stays("range", &[]));
+    }
+
     /// There is no owner any more who would answer it.
     #[test]
     fn a_revocation_that_comes_during_a_close_is_answered() {
