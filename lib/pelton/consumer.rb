@@ -216,9 +216,9 @@ module Pelton
     #   dispatch_to_dead_letters(message, reason: "no such customer") # => true
     # This is a synchronous call of your method, so it occupies its worker while it waits, up to
     # config.delivery_timeout. The copies that Pelton sends after a failure occupy none.
-    # In a transaction of a `transactional` topic, the copy is part of the transaction. Returns false, and sends
-    # nothing, if another member has the partition. Raises what Producer#produce_sync raises, and ConfigError if the
-    # topic has no dead_letters.
+    # In a transaction of a `transactional` topic, the copy is part of the transaction, and message.dead_lettered is
+    # published after the commit. Returns false, and sends nothing, if another member has the partition. Raises what
+    # Producer#produce_sync raises, and ConfigError if the topic has no dead_letters.
     #: (Message, ?reason: (Exception | String)?) -> bool
     def dispatch_to_dead_letters(message, reason: nil) = @pelton.dispatch(message, reason)
 

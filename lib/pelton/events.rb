@@ -110,7 +110,8 @@ module Pelton
        "A failed message was copied to a retry topic.", { **READ, due_in: "seconds until it is tried again" }],
       ["message.dead_lettered",
        %i[group topic partition offset attempts error failure_id to payload_omitted],
-       "A failed message was copied to the dead letters.",
+       "A failed message was copied to the dead letters. If the copy is in a transaction, the event comes after the " \
+       "commit.",
        { **READ,
          error: "the exception, or the `reason` of dispatch_to_dead_letters",
          payload_omitted: "name of the error with which Kafka refused the payload; usually nil" }],

@@ -16,6 +16,17 @@ class TestingAssertionsTest < Minitest::Test
     end
   end
 
+  # Sends a letter by hand; its first transaction is aborted.
+  class Dispatching < Pelton::Consumer
+    def process(message)
+      transaction do
+        dispatch_to_dead_letters(message, reason: "no total")
+        mark_as_consumed(message)
+        raise ArgumentError, "too early" if attempt == 1
+      end
+    end
+  end
+
   class Expired < Pelton::Consumer
     def consume = nil
   end
@@ -29,6 +40,11 @@ class TestingAssertionsTest < Minitest::Test
         backoff 1..1
       end
       topic("halting", to: OrdersConsumer) { retries 0, then: :stop }
+      topic("payments", to: Dispatching) do
+        transactional "billing"
+        dead_letters "payments.dead"
+        backoff 1..1
+      end
       topic("late", to: Expired) { expire_after 60 }
     end
   end
@@ -106,6 +122,16 @@ class TestingAssertionsTest < Minitest::Test
     assert_match(/found 0\nnearest: halting partition 0, up_to nil/, failure { assert_marked("halting", up_to: 0) })
   end
 
+  def test_letters_of_an_aborted_transaction_counted
+    produce("payments", "x")
+    assert_failed("payments", error: /early/)
+    refute_dead_lettered("payments")
+    assert_match(/none of payments|found 0/, failure { assert_dead_lettered("payments") })
+    travel 1
+    assert_dead_lettered("payments", count: 1, error: "no total", attempts: 2)
+    assert_produced("payments.dead", count: 1)
+  end
+
   def test_dropped_by_age
     produce("late", "x", timestamp: (Pelton::Clock.wall * 1000).to_i - 61_000)
     produce("late", "y")
@@ -164,8 +190,17 @@ class TestingRSpecTest < Minitest::Test
       end
     end
 
+    class PaymentsConsumer < Pelton::Consumer
+      def process(message)
+        transaction { dispatch_to_dead_letters(message) && mark_as_consumed(message) && attempt == 1 && raise(KeyError) }
+      end
+    end
+
     Pelton.configure { |config| config.group_id = "billing" }
-    Pelton.routes { topic("orders", to: OrdersConsumer) { retries 1; backoff 5..5; dead_letters "orders.dead" } }
+    Pelton.routes do
+      topic("orders", to: OrdersConsumer) { retries 1; backoff 5..5; dead_letters "orders.dead" }
+      topic("payments", to: PaymentsConsumer) { transactional "t"; backoff 5..5; dead_letters "payments.dead" }
+    end
 
     RSpec.describe OrdersConsumer do
       2.times do |number|
@@ -187,6 +222,14 @@ class TestingRSpecTest < Minitest::Test
         expect("orders.dead").not_to have_produced do |letter|
           letter.origin.attempts == 3
         end
+      end
+
+      it "does not count letters of an aborted transaction" do
+        produce("payments", "x")
+        expect("payments").not_to have_dead_lettered
+        travel 5
+        expect("payments").to have_dead_lettered(count: 1, attempts: 2)
+        expect("payments.dead").to have_produced(count: 1)
       end
 
       it "fails and says what is nearest" do
@@ -215,7 +258,7 @@ class TestingRSpecTest < Minitest::Test
       command = [RbConfig.ruby, "-w", "-I#{root}/lib", "-rrspec/autorun", File.join(folder, "orders_spec.rb")]
       Open3.capture2e(*command).first
     end
-    assert_match(/^5 examples, 2 failures$/, output)
+    assert_match(/^6 examples, 2 failures$/, output)
     assert_match(/produced with payload a hash including \{"id" ?=> ?8\}, but found 0\s+nearest: paid.*"id"/, output)
     assert_match(/messages that no expectation was about \(Pelton::Testing\.strict\): .*paid/, output)
     refute_match(/warn/, output)

@@ -145,6 +145,35 @@ module FailureContract
     assert_equal [["hand", nil, "by hand", "1"], ["letter", "KeyError", "letter", "1"]], letters
   end
 
+  def test_a_letter_by_hand_was_published_although_its_transaction_was_aborted
+    name = topic
+    dead = topic
+    id = unique("id")
+    events = nil
+    dispatching = consumer do |message|
+      transaction do
+        dispatch_to_dead_letters(message, reason: "by hand")
+        mark_as_consumed(message)
+        seen << events.call
+        raise KeyError, "poison" if attempt == 1
+      end
+    end
+    app = app do
+      topic(name, to: dispatching) do
+        transactional id
+        dead_letters dead
+        backoff 0.05..0.05
+      end
+    end
+    events = -> { events(app, "message.dead_lettered").map { |event| [event[:offset], event[:attempts]] } }
+    fill(app, name, ["x"])
+    start(app)
+    wait_until("the commit") { events.call.any? && (!transactions? || committed(app, name) == 1) }
+    stop(app)
+    assert_equal [[[], []], [[0, 2]]], [seen, events.call], "events before the ends, and at last"
+    assert_equal 1, read(app, dead).size if transactions?
+  end
+
   def test_a_retry_topic_that_two_groups_share_gives_each_its_own_failures
     name = topic
     retries = topic(name: "#{name}.retry.0.2")

@@ -2,6 +2,7 @@
 
 require "support/coordinator_kit"
 require "pelton/testing/buffered_producer"
+require "timeout"
 
 # A coordinator whose consumer uses transactions, with the app's producer or with its own.
 module TransactionalKit
@@ -24,6 +25,18 @@ module TransactionalKit
     initialized = @initialized
     Pelton::Testing::BufferedProducer.new(bus: @bus, kafka: { "transactional.id" => id }).tap do |producer|
       producer.define_singleton_method(:init_transactions) { super().tap { initialized << id } }
+    end
+  end
+
+  # The first commit of a block that returns :slow is carried out, but then its caller is interrupted.
+  def interrupt_commit
+    original = @producer.method(:transaction)
+    left = 1
+    @producer.define_singleton_method(:transaction) do |&block|
+      value = original.call(&block)
+      raise Timeout::Error, "execution expired" if value == :slow && (left -= 1).zero?
+
+      value
     end
   end
 

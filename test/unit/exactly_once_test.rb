@@ -2,7 +2,6 @@
 
 require_relative "../test_helper"
 require "support/transactional_kit"
-require "timeout"
 
 # Transactions in consume: what they produce and mark counts together, and nothing is marked besides.
 class ExactlyOnceTest < Minitest::Test
@@ -348,14 +347,7 @@ class ExactlyOnceTest < Minitest::Test
 
   def test_an_interrupt_in_a_commit_that_was_carried_out_doubled_the_output
     @ownership.told = 2
-    original = @producer.method(:transaction)
-    left = 1
-    @producer.define_singleton_method(:transaction) do |&block|
-      value = original.call(&block)
-      raise Timeout::Error, "execution expired" if value == :slow && (left -= 1).zero?
-
-      value
-    end
+    interrupt_commit
     consume(0, 1, backoff: 0..0) do |consumer|
       consumer.transaction do |tx|
         consumer.messages.each { |message| tx.produce_async(topic: "out", payload: message.offset.to_s) }

@@ -2,7 +2,6 @@
 
 require_relative "../test_helper"
 require "support/transactional_kit"
-require "timeout"
 
 # A commit of which nobody knows what became of it, where messages are processed one by one.
 class InterruptedCommitTest < Minitest::Test
@@ -21,14 +20,7 @@ class InterruptedCommitTest < Minitest::Test
 
   def interrupted(told, **settings)
     @ownership.told = told
-    original = @producer.method(:transaction)
-    left = 1
-    @producer.define_singleton_method(:transaction) do |&block|
-      value = original.call(&block)
-      raise Timeout::Error, "execution expired" if value == :slow && (left -= 1).zero?
-
-      value
-    end
+    interrupt_commit
     topic = Pelton::Routing::Topic.new("orders", Interrupted, { max_messages: 100, backoff: 1..1, **settings })
     @coordinator = Pelton::Consuming::Coordinator.new(
       topic, 0, group: "g", flow: Pelton::Consuming::Flow.for(topic, @bus), subscription: @ownership, jobs: @jobs,

@@ -143,6 +143,14 @@ module Pelton
         true
       end
 
+      # Runs the block when what this fiber sent with the producer counts: now, or in a transaction of this producer,
+      # after the commit. If it is aborted, the block never runs.
+      #: (Producer) { () -> void } -> void
+      def after_commit(producer, &block)
+        open = mine
+        open && open.producer.equal?(producer) ? open.after_commit << block : block.call
+      end
+
       private
 
       def mine = @open[Fiber.current]
@@ -185,12 +193,13 @@ module Pelton
         ensure
           settle(open, committed, advance)
         end
+        open.run_after_commit if committed
         open.value
       end
 
       def opened(producer)
         job_marks = @job_marks if @job_marks.of?(Thread.current)
-        OpenTransaction.new(Thread.current, Fiber.current, job_marks, producer, nil, nil, [])
+        OpenTransaction.new(Thread.current, Fiber.current, job_marks, producer, nil, nil, [], [])
       end
 
       def within(open, transaction)
@@ -258,6 +267,7 @@ module Pelton
         return if done.empty?
 
         done.each { |earlier| @unresolved.delete(earlier) }
+        done.each(&:run_after_commit)
         raise TransactionError.new(@partition.join("/"), :committed)
       end
     end

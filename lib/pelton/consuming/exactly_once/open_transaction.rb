@@ -10,13 +10,18 @@ module Pelton
       #   producer, tx
       #   message   the marked message with the largest offset
       #   offsets   {["orders", 0] => 43}, of all marked messages
+      #   after_commit  [Proc, …] that run when it is known to be committed
       #   finished  did its block reach its end? Then `value` is what it returned; otherwise `reason` is what ended it
       #   silent    it was aborted without an error
       #   over      it is not in progress any more
-      OpenTransaction = Struct.new(:thread, :fiber, :job_marks, :producer, :tx, :message, :offsets, :finished, :value,
-                                   :reason, :silent, :over) do
+      OpenTransaction = Struct.new(:thread, :fiber, :job_marks, :producer, :tx, :message, :offsets, :after_commit,
+                                   :finished, :value, :reason, :silent, :over) do
         # true: no running code waits for its outcome.
         def left? = over || !thread.alive? || fiber.equal?(Fiber.current)
+
+        # Last of all, because it runs code of subscribers.
+        #: () -> void
+        def run_after_commit = after_commit.each(&:call)
       end
     end
   end

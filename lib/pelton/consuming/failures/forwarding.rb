@@ -36,10 +36,13 @@ module Pelton
         setting = "topic #{@topic.name}: dead_letters"
         to = @topic.dead_letters or raise ConfigError.new(setting, nil, "is not set: add it to the route")
         failure = Failure.new(reason, message, attempt, Failure.next_id)
-        sent = insist(copy(failure, to), failure) { |copy| copy.deliver(@exactly_once.copier) }
-        @bus.publish("message.dead_lettered", **@facts, offset: message.offset, attempts: attempt, to: to,
-                                                        error: reason, failure_id: failure.id,
-                                                        payload_omitted: sent.omitted)
+        producer = @exactly_once.copier
+        omitted = insist(copy(failure, to), failure) { |copy| copy.deliver(producer) }.omitted
+        @exactly_once.after_commit(producer) do
+          @bus.publish("message.dead_lettered", **@facts, offset: message.offset, attempts: attempt, to: to,
+                                                          error: reason, failure_id: failure.id,
+                                                          payload_omitted: omitted)
+        end
         true
       end
 
