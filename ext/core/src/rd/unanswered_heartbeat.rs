@@ -49,7 +49,6 @@ unsafe extern "C" {
 /// # Safety
 /// librdkafka's own arguments.
 #[unsafe(export_name = "__wrap_rd_kafka_ConsumerGroupHeartbeatRequest")]
-#[expect(clippy::too_many_arguments, reason = "librdkafka's signature")]
 unsafe extern "C" fn send(
     broker: *mut c_void,
     group: *const c_void,
