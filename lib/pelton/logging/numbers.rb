@@ -11,11 +11,11 @@ module Pelton
 
     module_function
 
-    # 1234567 → "1,234,567"; nil → "–"
+    # 1234567 → "1,234,567"; nil → "–".
     #: (Integer?) -> String
     def whole(number) = number ? number.round.to_s.gsub(/(\d)(?=(\d{3})+\z)/, '\1,') : "–"
 
-    # 12345.6 → "12.3 k", 0.25 → "0.25", 42 → "42"
+    # 12345.6 → "12.3 k", 0.25 → "0.25", 42 → "42".
     #: (Numeric?) -> String
     def short(number)
       return "–" unless number
@@ -26,7 +26,7 @@ module Pelton
       number.abs >= 99.5 || number.to_i == number ? number.round.to_s : format("%.2g", number)
     end
 
-    # 75 → "1 min 15 s", 3.21 → "3.2 s", 0.01 → "0 s"; nil → "–"
+    # 75 → "1 min 15 s", 3.21 → "3.2 s", 0.01 → "0 s"; nil → "–".
     #: (Numeric?) -> String
     def seconds(number)
       return "–" unless number
@@ -38,7 +38,7 @@ module Pelton
       "#{(number / size).floor} #{unit}#{" #{rest} #{left.last}" if rest.positive?}"
     end
 
-    # 1234567 bytes → "1.18 MB"
+    # 1234567 bytes → "1.18 MB".
     #: (Numeric?) -> String
     def bytes(number)
       return "–" unless number
@@ -52,7 +52,7 @@ module Pelton
     #: (Numeric) -> Float
     def unit_of(bytes) = BYTES.each_key.find { |size| bytes.abs >= size * 0.9995 } || 1.0 # as above
 
-    # 1763850000.123 → "2025-11-22 22:20:00 UTC"
+    # 1763850000.123 → "2025-11-22 22:20:00 UTC".
     #: ((Numeric | Time)?) -> String
     def time(seconds) = seconds ? Time.at(seconds).utc.strftime("%F %T UTC") : "–"
   end

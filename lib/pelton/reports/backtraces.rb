@@ -55,8 +55,9 @@ module Pelton
         nil
       end
 
-      # Those that the next report has, of many the ones that the fewest reports had: [{id: "9f86…", at: seconds since
-      # 1970, parts: [{class: "KeyError", message: "…", lines: ["app.rb:7:in `total'", …], shared: 0, more: 0}, …]}, …].
+      # Those that the next report has. If there are too many, it takes the ones that the fewest reports had.
+      # [{id: "9f86…", at: seconds since 1970, parts: [{class: "KeyError", message: "…", lines: ["app.rb:7:in `total'",
+      # …], shared: 0, more: 0}, …]}, …].
       # parts: the error, then its causes. at: when the error occurred whose messages these are. shared: further lines
       # of a cause that the part before has, too. more: lines that are left out.
       #: () -> Array[Hash[Symbol, untyped]]

@@ -117,8 +117,8 @@ module Pelton
       #: (String) -> Integer?
       def lag(group) = @sums[group]
 
-      # How many partitions members have in which the group has no commit. Nobody knows how many messages wait there:
-      # the sum lacks them.
+      # How many partitions members have in which the group has no commit. The messages that wait there cannot be
+      # counted, so the sum lacks them.
       #: (String) -> Integer
       def uncommitted(group) = @uncommitted.fetch(group, 0)
 

@@ -52,13 +52,13 @@ module Pelton
         @before = {}
         @series = {}
         @errors = ErrorHistory.new
-        # {"web-1:4711" => [seconds that its clock is ahead of ours (< 0: behind), when that was seen]}. Under @lock.
+        # {"web-1:4711" => [seconds that its clock is ahead (< 0: behind), when that was seen]}. Under @lock.
         @skews = {}
         @thread = @problem = @failed_at = nil
         # Is the topic read up to its end?
         @complete = false
-        # Of the thread alone. {key of a message => when the last one that was parsed was sent, in ms}; and the last
-        # ones that were not parsed; how many messages came.
+        # Of the thread alone. {key of a message => when the last one that was parsed was sent, in ms}. Then the last
+        # ones that were not parsed, and how many messages came.
         @parsed = {}
         @skipped = {}
         @taken = 0

@@ -28,9 +28,9 @@ module Pelton
       CLOSE = 15
       private_constant :RETRY, :CLOSE
 
-      # The block reads: it gets times and a Background::Stop, and yields each time with what `sample` makes numbers
-      # of, such as the latest report of each process that reported shortly before. clock: returns the time, in seconds
-      # since 1970.
+      # The block reads. It gets times and a Background::Stop, and yields each time with what `sample` makes numbers of.
+      # That is, for example, the latest report of each process that reported shortly before. clock: returns the time,
+      # in seconds since 1970.
       #: (?clock: ^() -> Numeric, ?sample: untyped) { (Array[Integer], Background::Stop) { (Integer, untyped) -> void } -> void } -> void
       def initialize(clock: Clock.method(:wall), sample: TrendSample, &read)
         @sample = sample

@@ -118,6 +118,7 @@ mod tests {
         assert!(queues.is_empty(), "{queues:?}");
         let _ = producer.close(Duration::ZERO);
     }
+
     struct Trap;
 
     impl Wake for Trap {

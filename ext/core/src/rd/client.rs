@@ -286,6 +286,7 @@ mod tests {
         drop(mine);
         assert_eq!(0, DESTROYED.get());
     }
+
     #[test]
     fn a_client_has_a_fatal_error_once_there_was_one() {
         let mut conf = Conf::new();

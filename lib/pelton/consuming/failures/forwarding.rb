@@ -73,8 +73,8 @@ module Pelton
         end
       end
 
-      # Yields the copy, and its replacement if Kafka refused it for good. Reports the refusal, unless the replacement
-      # lacks only the backtrace. Returns the copy that was sent.
+      # Yields the copy, and its replacement if Kafka refused it and no retry would help. Reports the refusal, unless
+      # the replacement lacks only the backtrace. Returns the copy that was sent.
       def insist(copy, failure)
         yield copy
         copy
