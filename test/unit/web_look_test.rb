@@ -18,7 +18,7 @@ class WebLookTest < Minitest::Test
     assert_equal 0, history.looking_for
   end
 
-  # Answers at once, and keeps what it was asked: [[:describe_groups, 50, 15], …].
+  # Answers at once, and keeps what it was asked: [[:describe_groups, 10, 15], …].
   class ManyGroups
     attr_reader :asked
 
@@ -54,11 +54,21 @@ class WebLookTest < Minitest::Test
     found = Web::Observation.take(admin, timeout: 15, longest: 60)
     assert_equal ids, found.groups.keys
     assert_equal ids, found.commits.keys
-    assert_equal [50, 50, 20], admin.asked.filter_map { |question, count,| count if question == :describe_groups }
     assert_equal [15], admin.asked.map(&:last).uniq, "seconds for an answer"
 
     Web::Observation.take(late = ManyGroups.new(ids), timeout: 15, longest: 0)
     assert_equal [0], late.asked.map(&:last).uniq, "seconds that are left"
+  end
+
+  # librdkafka remembers 11 coordinators. A look described all groups before it asked for their commits, and so librdkafka
+  # looked for each coordinator two or three times: it sent 235 requests for 42 groups, where 173 are enough.
+  def test_a_look_asks_for_the_commits_of_ten_groups_before_it_describes_more
+    admin = ManyGroups.new(Array.new(25) { |number| "group-#{number}" })
+    Web::Observation.take(admin, timeout: 15, longest: 60)
+    asked = admin.asked.map { |question, count,| [question, count] }
+    asked = asked.select { |question,| %i[describe_groups group_offsets].include?(question) }
+    expected = [10, 10, 5].flat_map { |count| [[:describe_groups, count], *([[:group_offsets, 1]] * count)] }
+    assert_equal expected, asked
   end
 
   # They were asked one by one: with hundreds of groups, a look took longer than the time between two.
@@ -77,7 +87,7 @@ class WebLookTest < Minitest::Test
     gate.close # opens it
     assert_equal ids.to_h { |id| [id, { [id, 0] => 7 }] }, looking.value.commits
     asked = admin.asked.map(&:first).tally
-    assert_equal({ topics: 1, groups: 1, describe_groups: 3, group_offsets: 120, offsets: 1, cluster: 1 }, asked)
+    assert_equal({ topics: 1, groups: 1, describe_groups: 12, group_offsets: 120, offsets: 1, cluster: 1 }, asked)
   end
 
   def test_a_look_fails_if_the_commits_of_a_group_are_refused

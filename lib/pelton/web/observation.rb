@@ -12,8 +12,9 @@ module Pelton
       # Kafka's own topics.
       INTERNAL = /\A__/
       UNKNOWN = %i[UNKNOWN_TOPIC_OR_PART _UNKNOWN_TOPIC _UNKNOWN_PARTITION _NOENT].freeze
-      # Groups of one question; questions about commits at a time; seconds for the end of their threads.
-      GROUPS = 50
+      # Groups of one question: librdkafka remembers 11 coordinators, and asks for each other one before each question.
+      # Questions about commits at a time; seconds for the end of their threads.
+      GROUPS = 10
       AT_ONCE = 8
       CLOSE = 5
       private_constant :INTERNAL, :UNKNOWN, :GROUPS, :CLOSE
@@ -30,16 +31,19 @@ module Pelton
         deadline = Clock.deadline(longest)
         left = -> { { timeout: [timeout, Clock.left(deadline)].min } }
         topics = admin.topics(**left.call).reject { |name, topic| topic.internal || name.match?(INTERNAL) }
-        groups = groups(admin, left)
-        commits = commits(groups.keys) { |id| admin.group_offsets(id, **left.call).compact }
+        groups, commits = groups(admin, left)
         ends = ends(admin, topics, left)
         new(cluster: admin.cluster(**left.call), topics: topics, ends: ends, groups: groups, commits: commits)
       end
 
-      # librdkafka cannot ask about the group without a name, which clients before 2019 have left.
+      # Groups and their commits. librdkafka cannot ask about the group without a name, which clients before 2019 have
+      # left.
       def self.groups(admin, left)
         ids = admin.groups(**left.call).keys.reject(&:empty?)
-        ids.each_slice(GROUPS).inject({}) { |all, some| all.merge(admin.describe_groups(*some, **left.call)) }
+        ids.each_slice(GROUPS).each_with_object([{}, {}]) do |some, (groups, commits)|
+          groups.update(admin.describe_groups(*some, **left.call))
+          commits.update(commits(some) { |id| admin.group_offsets(id, **left.call).compact })
+        end
       end
       private_class_method :groups
 
