@@ -12,9 +12,11 @@ module Pelton
       EVENT = "error.occurred"
       # Most errors of a report.
       MOST = 10
-      # facts: see Report#errors. error: the exception, until the next report.
-      Entry = Struct.new(:facts, :error)
-      private_constant :EVENT, :MOST, :Entry
+      # What a report has of an event.
+      PLACE = %i[group topic partition offset failure_id].freeze
+      # at: seconds since 1970. event: until the next report. facts: from then on, see Report#errors.
+      Entry = Struct.new(:at, :event, :facts)
+      private_constant :EVENT, :MOST, :PLACE, :Entry
 
       # Subscribes until `close`.
       #: (Notifications) -> void
@@ -33,11 +35,12 @@ module Pelton
       #: () -> Integer
       def count = @lock.synchronize { @count }
 
-      # The fields of a report. It reads the backtraces of new errors here, so an error costs its thread little.
+      # The fields of a report. It reads new errors here. So an error costs its thread little, and of many failures a
+      # second only the last ones are read.
       #: () -> Hash[Symbol, Array[Hash[Symbol, untyped]]]
       def report
         entries = @lock.synchronize { @entries.dup }
-        entries.each { |entry| locate(entry) if entry.error }
+        entries.each { |entry| read(entry) if entry.event }
         { errors: entries.map(&:facts), backtraces: @backtraces.take }
       end
 
@@ -46,23 +49,23 @@ module Pelton
 
       private
 
-      def locate(entry)
-        entry.facts = { **entry.facts, backtrace: @backtraces.add(entry.error, entry.facts[:at]) }.freeze
-        entry.error = nil
+      def read(entry)
+        source, error = entry.event.payload.values_at(:source, :error)
+        entry.facts = { at: entry.at, source: Printable.line(source), class: error.class.to_s,
+                        message: Backtraces.message(error), **entry.event.payload.slice(*PLACE),
+                        backtrace: @backtraces.add(error, entry.at) }.freeze
+        entry.event = nil
       end
 
       # On the thread that published the event.
       def note(event)
         return if ErrorHook.repaired?(event)
 
-        facts = event.payload
-        error = facts[:error]
-        row = { at: Clock.wall.round(3), source: Printable.line(facts[:source]), class: error.class.to_s,
-                message: Backtraces.message(error), **facts.slice(:group, :topic, :partition, :offset, :failure_id) }
+        entry = Entry.new(Clock.wall.round(3), event)
         @lock.synchronize do
           @count += 1
           @entries.shift if @entries.size == MOST
-          @entries << Entry.new(row, error)
+          @entries << entry
         end
       end
     end
