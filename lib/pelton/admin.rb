@@ -183,11 +183,12 @@ module Pelton
       raise e.name == :_NOENT ? Responses.nowhere(rows, e) : e
     end
 
-    # Number of offsets between the group's commit and the end, per partition with a commit. Asks two questions, one
-    # after the other, so messages that are produced meanwhile count.
-    #   Pelton.admin.lag("billing") # => { ["orders", 0] => 17 }
+    # Number of offsets between the group's commit and the end, per partition. nil for a partition that a member has
+    # without a commit, for example if its first message fails. Asks one question after the other, so messages that are
+    # produced meanwhile count.
+    #   Pelton.admin.lag("billing").values.sum(&:to_i) # => 17
     # committed: as in `offsets`. Raises KafkaError GROUP_ID_NOT_FOUND for an unknown group.
-    #: (String, ?committed: bool, ?timeout: Numeric?) -> Hash[[String, Integer], Integer]
+    #: (String, ?committed: bool, ?timeout: Numeric?) -> Hash[[String, Integer], Integer?]
     def lag(id, committed: true, timeout: TIMEOUT) = @groups.lag(id, committed, timeout)
 
     # Deletes all messages before these offsets; :end deletes all. Returns the oldest offsets that are left.

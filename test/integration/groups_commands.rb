@@ -33,7 +33,7 @@ end
 # former: another topic, for which the group has an offset.
 def with_live_members(group, name, type, former)
   listed = json("list", "#{group}*", "--lag")
-  equal([{ group: group, state: "stable", type: type.to_s, members: 1, lag: 0 }], listed, "list")
+  equal([{ group: group, state: "stable", type: type.to_s, members: 1, lag: 0, without_commit: 1 }], listed, "list")
   equal(listed, json("list", "#{group}*", "--state", "stable", "--type", type.to_s, "--lag"), "list with filters")
   found = json("show", group)
   equal([group, "stable", type.to_s], found.values_at(:group, :state, :type), "show")
@@ -46,6 +46,8 @@ def with_live_members(group, name, type, former)
         found[:partitions].map { |row| row.values_at(:partition, :committed, :end, :lag, :metadata, :client) },
         "its partitions")
 
+  lag = app(kafka: {}).admin.lag(group)
+  equal({ [name, 0] => 0, [name, 1] => 0, [name, 2] => nil }, lag, "the same by the administrator")
   live = /nothing was changed: group #{group} has live members \(1\); stop them first/
   plan = groups("reset", group, "--to", "beginning", "--all-topics")
   check(plan.include?("dry run") && plan.match?(/^pelton +127\.0\.0\.1 +- +#{name} 0-2 /), "a dry run: #{plan}")

@@ -75,6 +75,14 @@ class AdminGroupsTest < Minitest::Test
     assert_empty @admin.lag("billing"), "a group without commits"
   end
 
+  # A first message that fails: the partition was left out, so a script that watches the lag did not see it.
+  def test_lag_of_a_partition_that_a_member_has_without_a_commit_is_nil
+    @kafka.members["billing"] = [MEMBER, ["m-2", "web-2", nil, "/10.0.0.2", [["orders", 2]]]]
+    assert_equal({ ["orders", 0] => 20, ["orders", 1] => 0, ["orders", 2] => nil }, @admin.lag("billing"))
+    @kafka.commits["billing"].clear
+    assert_equal({ ["orders", 0] => nil, ["orders", 1] => nil, ["orders", 2] => nil }, @admin.lag("billing"))
+  end
+
   def test_lag_of_a_misspelled_group_was_empty
     error = error_of { @admin.lag("typo") }
     assert_equal [69, :GROUP_ID_NOT_FOUND, "group typo does not exist"], [error.code, error.name, error.reason]
@@ -85,6 +93,7 @@ class AdminGroupsTest < Minitest::Test
   def test_lag_where_groups_cannot_be_described
     @answers[:describe_groups] = Pelton::KafkaError.new(-165, :_UNSUPPORTED_FEATURE, "unsupported")
     assert_empty @admin.lag("typo")
+    assert_equal({ ["orders", 0] => 20, ["orders", 1] => 0 }, @admin.lag("billing"))
     @answers[:describe_groups] = Pelton::KafkaError.new(-185, :_TIMED_OUT, "late")
     assert_equal :_TIMED_OUT, error_of { @admin.lag("typo") }.name
   end

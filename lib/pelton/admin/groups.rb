@@ -86,23 +86,19 @@ module Pelton
         alter_rows(:delete_group_offsets, id, [rows], timeout)
       end
 
-      #: (String, bool, Numeric?) -> Hash[[String, Integer], Integer]
+      #: (String, bool, Numeric?) -> Hash[[String, Integer], Integer?]
       def lag(id, committed, timeout)
         deadline = Clock.deadline(timeout)
         done = commits(id, timeout).compact
-        exists(id, deadline) if done.empty?
+        without = owned(id, deadline, known: done.any?) - done.keys
         ends = @admin.offsets(done.transform_values { :end }, committed: committed, timeout: Clock.left(deadline))
-        ends.to_h { |partition, offset| [partition, [offset.to_i - done.fetch(partition).offset, 0].max] }
+        lags = ends.to_h { |partition, offset| [partition, [offset.to_i - done.fetch(partition).offset, 0].max] }
+        without.each_with_object(lags) { |partition, all| all[partition] = nil }
       end
 
       # Raises KafkaError for an unknown group.
       #: (String, Float?) -> void
-      def exists(id, deadline)
-        known = describe([id], Clock.left(deadline)).each_value.all? { |group| group.state != :dead }
-        raise KafkaError.new(69, :GROUP_ID_NOT_FOUND, "group #{id} does not exist") unless known
-      rescue KafkaError => e
-        raise unless e.name == UNSUPPORTED
-      end
+      def exists(id, deadline) = owned(id, deadline, known: false)
 
       # Positions as offsets: {["orders", 0] => :end, ["orders", 1] => 7} → {["orders", 0] => 59, ["orders", 1] => 7}.
       #: (Hash[[String, Integer], Integer | Symbol | Time], Float?) -> Hash[[String, Integer], Integer]
@@ -116,6 +112,16 @@ module Pelton
       end
 
       private
+
+      # What members have: [["orders", 0], …]. known: the group has commits, so it exists.
+      def owned(id, deadline, known:)
+        group = describe([id], Clock.left(deadline)).fetch(id)
+        return group.members.flat_map(&:partitions) if known || group.state != :dead
+
+        raise KafkaError.new(69, :GROUP_ID_NOT_FOUND, "group #{id} does not exist")
+      rescue KafkaError => e
+        e.name == UNSUPPORTED ? [] : raise
+      end
 
       # metadata: {["orders", 0] => "a String committed with the offset"}.
       def commit(id, offsets, metadata, deadline)

@@ -13,8 +13,8 @@ module Pelton
 
         details <<~TEXT
           The type is the protocol of the group: classic, or consumer (KIP-848). A group of the new protocol
-          is in the state unknown while it rebalances. Partitions without a commit have no lag: they are not
-          in the sum.
+          is in the state unknown while it rebalances. A partition that a member has without a commit has no
+          lag. It is not in the sum: "without commit" counts such partitions.
         TEXT
         example "pelton groups list"
         example "pelton groups list 'billing*' --state stable --lag", "in quotes: the shell would expand the *"
@@ -28,10 +28,10 @@ module Pelton
 
         def run
           groups = described(select(arguments))
-          positions = lags(groups.map(&:id))
+          positions = options[:lag] ? positions(groups) : {}
           rows = groups.map do |group|
-            row = { group: group.id, state: group.state.to_s, type: group.type.to_s, members: group.members.size }
-            options[:lag] ? { **row, lag: positions.fetch(group.id) } : row
+            { group: group.id, state: group.state.to_s, type: group.type.to_s, members: group.members.size,
+              **positions.fetch(group.id, {}) }
           end
           output.table(rows, empty: "no groups")
         end
@@ -45,13 +45,12 @@ module Pelton
           end
         end
 
-        # {"billing" => 20}; nil without a commit.
-        def lags(ids)
-          return {} unless options[:lag]
-
-          GroupPositions.new(connected_app, timeout: timeout).of(ids).transform_values do |all|
+        # {"billing" => {lag: 20, without_commit: 1}}; lag: nil without a commit.
+        def positions(groups)
+          owned = groups.to_h { |group| [group.id, group.members.flat_map(&:partitions)] }
+          GroupPositions.new(connected_app, timeout: timeout).of(owned.keys, others: owned).transform_values do |all|
             lags = all.each_value.filter_map(&:lag)
-            lags.sum unless lags.empty?
+            { lag: (lags.sum unless lags.empty?), without_commit: all.each_value.count { |at| at.committed.nil? } }
           end
         end
       end
