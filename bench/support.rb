@@ -89,8 +89,8 @@ module Bench
   def forked_later
     reader, writer = IO.pipe
     pid = fork do
-      reader.read(1)
-      yield
+      writer.close
+      yield if reader.read(1) # nil: they ended before
       exit!(0)
     end
     Process.detach(pid)

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "logger"
 require "securerandom"
 
 # An app with one consumer class, default settings, in a new group.
@@ -36,17 +37,20 @@ class Served
 
   attr_reader :app
 
-  # topic: one or several. words: a topic's, in its block; settings: the config's. consume: the consumer class's.
-  def initialize(topic, words: nil, kafka: {}, group: "bench-#{SecureRandom.hex(4)}", **settings, &consume)
+  # topic: one or several. words: a topic's, in its block; settings: the config's. work: the consumer class's `consume`,
+  # or its `process`. failing: it raises on purpose, so nothing prints its errors.
+  def initialize(topic, words: nil, kafka: {}, group: "bench-#{SecureRandom.hex(4)}", action: :consume, failing: false,
+                 **settings, &work)
     @app = Pelton::App.new
     @app.configure do |config|
       config.kafka = { "bootstrap.servers" => Cluster.bootstrap, **kafka }
       config.group_id = group
       settings.each { |name, value| config.set(name, value) }
+      config.logger = Logger.new(File::NULL) if failing
     end
-    consumer = Class.new(Pelton::Consumer) { define_method(:consume, &consume) }
+    consumer = Class.new(Pelton::Consumer) { define_method(action, &work) }
     @app.routes { Array(topic).each { |name| topic(name, to: consumer) { instance_exec(&words) if words } } }
-    @app.subscribe("error.occurred") { |event| warn "bench: #{event[:error].inspect}" }
+    @app.subscribe("error.occurred") { |event| warn "bench: #{event[:error].inspect}" } unless failing
   end
 
   # The block's value, with the server running; it waits until all partitions are assigned where that is asked for.

@@ -40,7 +40,7 @@ module Pelton
       # left.
       def self.groups(admin, left)
         ids = admin.groups(**left.call).keys.reject(&:empty?)
-        ids.each_slice(GROUPS).each_with_object([{}, {}]) do |some, (groups, commits)|
+        ids.each_slice(GROUPS).with_object([{}, {}]) do |some, (groups, commits)|
           groups.update(admin.describe_groups(*some, **left.call))
           commits.update(commits(some) { |id| admin.group_offsets(id, **left.call).compact })
         end
