@@ -60,8 +60,8 @@ class WebLookTest < Minitest::Test
     assert_equal [0], late.asked.map(&:last).uniq, "seconds that are left"
   end
 
-  # librdkafka remembers 11 coordinators. A look described all groups before it asked for their commits, and so librdkafka
-  # looked for each coordinator two or three times: it sent 235 requests for 42 groups, where 173 are enough.
+  # librdkafka remembers 11 coordinators. A look described all groups before it asked for their commits, so librdkafka
+  # looked for each coordinator two or three times. It sent 235 requests for 42 groups, where 173 are enough.
   def test_a_look_asks_for_the_commits_of_ten_groups_before_it_describes_more
     admin = ManyGroups.new(Array.new(25) { |number| "group-#{number}" })
     Web::Observation.take(admin, timeout: 15, longest: 60)
