@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "message/karafka_origin"
 require_relative "message/origin"
 
 module Pelton
@@ -141,8 +142,9 @@ module Pelton
 
       # Where it was first and why it was copied, for a message in a retry topic or in the dead letters; otherwise nil.
       #   letter.origin.error_message # => "order without a total"
+      # A dead letter of Karafka with all five of its headers has one: topic, partition, offset, group, attempts.
       #: () -> Origin?
-      def origin = ::Pelton::Origin.of(self)
+      def origin = ::Pelton::Origin.of(self) || ::Pelton::KarafkaOrigin.of(self)
 
       # Its place and size, but never its payload, which may be private.
       def inspect = "#<#{self.class} #{topic}/#{partition} offset #{offset}, #{size} bytes>"

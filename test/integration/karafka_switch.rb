@@ -88,6 +88,9 @@ Scenario.run do
   headers = { "trace" => "1", "source_topic" => name, "source_partition" => "2", "source_offset" => "7",
               "source_consumer_group" => group, "source_attempts" => "3" }
   producer.produce_sync(topic: dead, key: "k", payload: "letter", headers: headers)
+  origin = read(dead, 1, 1).first.last.origin
+  equal([name, 2, 7, group, 3], [origin.topic, origin.partition, origin.offset, origin.group, origin.attempts],
+        "the message's origin")
   letters = app.dead_letters(dead)
   found = letters.list(topic: name).first
   equal([2, 7, group, 3], [found.origin.partition, found.origin.offset, found.group, found.origin.attempts],

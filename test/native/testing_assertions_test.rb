@@ -172,6 +172,17 @@ class TestingAssertionsTest < Minitest::Test
     assert_equal({ test_asserts: "", test_reads: "" }, results)
   end
 
+  # The copies of a retry and of a failure are Pelton's own, and need none. Those with Karafka's headers are the test's.
+  def test_strict_tests_fail_for_a_message_with_the_headers_of_karafkas_dead_letters
+    names = %w[topic partition offset consumer_group attempts]
+    headers = names.zip(%w[orders 0 3 billing 4]).to_h { |name, value| ["source_#{name}", value] }
+    sends = lambda do
+      Pelton.producer.produce_sync(topic: "moved", payload: "x", headers: headers)
+      assert_produced("paid")
+    end
+    assert_match(/messages that no assertion was about.*moved/m, results(test_sends: sends)[:test_sends])
+  end
+
   def test_without_strict_they_do_not
     assert_equal({ test_forgets: "" }, results(strict: false, test_forgets: -> { pass }))
   end

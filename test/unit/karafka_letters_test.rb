@@ -11,8 +11,11 @@ class KarafkaLettersTest < Minitest::Test
              "source_consumer_group" => "billing", "source_attempts" => "4", "source_trace_id" => "abc" }.freeze
 
   def letter(headers)
-    message = Fakes::Message.new("dead", 1, 7, "{}", key: "k", headers: headers, timestamp_ms: 1_600_000_000_000)
-    DeadLetters::Letter.new(message) { nil }
+    DeadLetters::Letter.new(read(headers)) { nil }
+  end
+
+  def read(headers)
+    Fakes::Message.new("dead", 1, 7, "{}", key: "k", headers: headers, timestamp_ms: 1_600_000_000_000)
   end
 
   def older = SOURCE.transform_keys { |name| name.sub("source_", "original_") }
@@ -27,6 +30,23 @@ class KarafkaLettersTest < Minitest::Test
       assert_equal ["1/7", nil, Time.at(1_600_000_000)], [letter.id, letter.error, letter.failed_at]
       assert_equal({ "trace" => "1" }, letter.headers)
     end
+  end
+
+  # A consumer of the dead-letter topic, and Pelton.each, read messages.
+  def test_a_message_with_all_headers_of_a_letter_has_an_origin
+    [SOURCE, older].each do |headers|
+      origin = read({ "trace" => "1", **headers }).origin
+      assert_equal ["orders", 3, 42, "billing", 4, nil, nil, nil],
+                   [origin.topic, origin.partition, origin.offset, origin.group, origin.attempts, origin.error,
+                    origin.failed_at, origin.redrives]
+    end
+  end
+
+  def test_a_message_without_one_of_these_headers_has_none
+    SOURCE.keys.first(5).each { |name| assert_nil read(SOURCE.except(name)).origin, name }
+    assert_nil read(SOURCE.merge("source_attempts" => "many")).origin
+    assert_nil read({ "trace" => "1" }).origin
+    assert_nil read({}).origin
   end
 
   def test_filters_and_facts
@@ -64,7 +84,7 @@ class KarafkaLettersTest < Minitest::Test
   def test_headers_of_pelton_come_first
     ours = { "pelton.topic" => "piped", "pelton.partition" => "0", "pelton.offset" => "1", "pelton.attempts" => "1" }
     letter = letter({ **SOURCE, **ours })
-    assert_equal "piped", letter.origin.topic
+    assert_equal %w[piped piped], [letter.origin.topic, letter.message.origin.topic]
     assert_equal SOURCE, letter.headers
     assert_nil Pelton::Origin.of(Fakes::Message.new("orders", 0, 0, "{}", headers: SOURCE))
   end

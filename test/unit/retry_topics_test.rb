@@ -166,6 +166,16 @@ class RetryTopicsTest < Minitest::Test
     assert_equal [:assigned, [0], [1], [2]], @log
   end
 
+  # Sent there by hand, so it did not fail in any group of Pelton's.
+  def test_a_dead_letter_of_karafka_in_a_retry_topic_is_tried_from_the_first_attempt_on
+    names = %w[topic partition offset consumer_group attempts]
+    headers = names.zip(%w[orders 0 3 other 9]).to_h { |name, value| ["source_#{name}", value] }
+    consume(stages[0], Fakes::Message.new("orders.retry.10", 0, 0, "x", headers: headers))
+    assert_empty named("message.dropped")
+    origin = Pelton::Origin.of(sent("orders.retry.60.5").first)
+    assert_equal ["orders.retry.10", 1, "g"], [origin.topic, origin.attempts, origin.group]
+  end
+
   def headers(group)
     { "pelton.topic" => "orders", "pelton.partition" => "0", "pelton.offset" => "3", "pelton.attempts" => "1",
       "pelton.group" => group, "pelton.due_at" => "1" }

@@ -174,6 +174,18 @@ class WebMessagesTest < Minitest::Test
     assert_includes get("/message", topic: @topic, partition: 0, offset: 0).body, "k" * 10_000
   end
 
+  def test_page_of_a_dead_letter_names_the_group_and_the_error_if_it_is_known
+    names = %w[topic partition offset consumer_group attempts]
+    source = names.zip(%w[orders 0 3 billing 4]).to_h { |name, value| ["source_#{name}", value] }
+    ours = { "pelton.topic" => "orders", "pelton.partition" => "0", "pelton.offset" => "3", "pelton.attempts" => "1",
+             "pelton.group" => "audit", "pelton.error" => "IOError", "pelton.error_message" => "no disk" }
+    send_all({ payload: "1", headers: source }, { payload: "2", headers: ours })
+    facts = [0, 1].map do |offset|
+      get("/message", topic: @topic, partition: 0, offset: offset).body[%r{<dt>Failed in</dt><dd>(.*)</dd>}, 1]
+    end
+    assert_equal ["billing", "audit: IOError no disk"], facts
+  end
+
   # It looked like an empty payload, because nothing shows a byte 0.
   def test_bytes_with_a_zero_are_shown_as_hexadecimal_digits
     send_all({ key: "a\0", payload: "\0\0\0\0\a\u0002" })

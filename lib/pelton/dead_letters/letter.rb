@@ -2,7 +2,7 @@
 
 require "zlib"
 require_relative "../message/origin"
-require_relative "karafka_origin"
+require_relative "../message/karafka_origin"
 
 module Pelton
   class DeadLetters
@@ -26,7 +26,7 @@ module Pelton
       #: (Message) { (Letter) -> untyped } -> void
       def initialize(message)
         @message = message
-        @origin = message.origin || KarafkaOrigin.of(message)
+        @origin = Origin.of(message) || KarafkaOrigin.of_letter(message)
         @record = yield self
       end
 
@@ -87,7 +87,7 @@ module Pelton
       #   letter.headers # => { "trace" => "42" }
       #: () -> Hash[String, (String? | Array[String?])]
       def headers
-        others = @message.origin.nil? && @origin ? KarafkaOrigin::HEADERS : []
+        others = @origin && Origin.of(@message).nil? ? KarafkaOrigin::HEADERS : []
         @message.raw_headers.except(*Origin::HEADERS.values, *others)
       end
 

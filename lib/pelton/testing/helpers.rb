@@ -199,7 +199,7 @@ module Pelton
       def end_session
         session = Session.current or return []
         all = Testing.strict ? session.topics.produced : []
-        all.reject { |message| message.origin || session.asserted.key?([*message.topic_partition, message.offset]) }
+        all.reject { |message| Origin.of(message) || session.asserted.key?([*message.topic_partition, message.offset]) }
       ensure
         session&.close
       end

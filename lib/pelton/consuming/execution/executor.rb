@@ -4,6 +4,7 @@ require "forwardable"
 require_relative "../../background/scope"
 require_relative "../../runtime/clock"
 require_relative "../../errors"
+require_relative "../../message/origin"
 require_relative "../../runtime/threads"
 require_relative "../exactly_once/own_transactions"
 require_relative "../failures/forwarding"
@@ -266,7 +267,10 @@ module Pelton
       end
 
       # In a retry topic: the attempts in the topics before. (A job of a retry topic has one message.)
-      def earlier_attempts(job) = (@topic.stage && job&.messages&.first&.origin&.attempts) || 0
+      def earlier_attempts(job)
+        first = @topic.stage && job&.messages&.first
+        (first && Origin.of(first)&.attempts) || 0
+      end
 
       def name = "#{@coordinator.topic_name}/#{@coordinator.partition}"
     end

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../../errors"
+require_relative "../../message/origin"
 require_relative "copy"
 require_relative "failure"
 require_relative "../execution/outcome"
@@ -91,7 +92,7 @@ module Pelton
       end
 
       def copy(failure, to, due_in = nil)
-        first = failure.message.origin
+        first = Origin.of(failure.message)
         first = nil unless @topic.stage || first&.first_of?(failure.message)
         return Copy.new(failure, group: @facts[:group], to: to, first: first, due_in: due_in) if due_in
 

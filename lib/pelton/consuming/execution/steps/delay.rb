@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../../../message/origin"
 require_relative "../../../runtime/clock"
 
 module Pelton
@@ -9,7 +10,7 @@ module Pelton
       class Delay
         # In a retry topic the message itself says when it is due.
         def self.for(topic, _bus)
-          return new { |message| message.origin&.due_at&.to_f } if topic.stage
+          return new { |message| Origin.of(message)&.due_at&.to_f } if topic.stage
 
           seconds = topic.delay
           seconds && new { |message| message.timestamp_ms && ((message.timestamp_ms / 1000.0) + seconds) }

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../../../message/origin"
 require_relative "../outcome"
 
 module Pelton
@@ -34,7 +35,7 @@ module Pelton
 
         # Kafka refused the copy, so the message is tried here as often as it would be in the retry topics.
         def refused(result, delay)
-          before = (@stage && result.messages.first.origin&.attempts) || 0
+          before = (@stage && Origin.of(result.messages.first)&.attempts) || 0
           result.attempt - before < @tries ? Outcome.again(delay) : @otherwise
         end
       end

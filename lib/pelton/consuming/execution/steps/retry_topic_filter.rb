@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "../../../message/origin"
+
 module Pelton
   module Consuming
     module Steps
@@ -14,7 +16,7 @@ module Pelton
         def reason = :of_another_group
 
         #: (Messages) -> Messages
-        def admit(messages) = messages.only(messages.select { |message| ours?(message.origin) })
+        def admit(messages) = messages.only(messages.select { |message| ours?(Origin.of(message)) })
 
         private
 
