@@ -113,7 +113,7 @@ module Pelton
           # A line of text would break the other formats.
           return true if !LargerHeap.active? || ![nil, :text].include?(options[:log_format])
 
-          @out.write(EventText.line(INFO, "Ruby runs with a larger heap (#{LargerHeap::OFF}: with its own)"))
+          @out.write(EventText.line(INFO, "started again with a larger Ruby heap (turn off: #{LargerHeap::OFF})"))
         end
 
         def error_lines = ErrorLines.new(err, format: options[:log_format] || :text)
