@@ -81,6 +81,10 @@ module Pelton
       Clusters.new(@config, groups, @declared, @derived).to_a
     end
 
+    # For Pelton: is this topic declared by its name, and not as deleted?
+    #: (String) -> bool
+    def declare?(name) = @declared.any? { |declaration| declaration.name == name && !declaration.deleted? }
+
     # An admin client of the cluster with these options. The caller closes it.
     #   Pelton.topics.admin({})
     #: (Hash[String, untyped]) -> Admin

@@ -263,6 +263,25 @@ class TestingSessionTest < Minitest::Test
     assert_raises(Pelton::ConfigError) { Pelton.each("missing").to_a }
   end
 
+  def test_a_consumer_reads_a_declared_topic_before_its_first_message
+    Pelton.topics do
+      topic "totals", partitions: 1
+      deleted "old"
+    end
+    orders { retry_in 60 }
+    reader = Class.new(Pelton::Consumer) do
+      attr_reader :found
+
+      def assigned = @found = Pelton.each("totals", "orders.retry.60").to_a
+      def consume = nil
+    end
+    Pelton.routes { topic("prices", to: reader) }
+
+    assert_empty consumer_for("prices").found
+    assert_empty consumer_errors
+    assert_match(/"old": does not exist/, assert_raises(Pelton::ConfigError) { Pelton.each("old").to_a }.message)
+  end
+
   def test_a_client_outside_of_tests_is_refused
     orders
     producer = Pelton::Producer.new(Pelton::Config.new)

@@ -117,6 +117,10 @@ module Pelton
       #: (?App) -> Topics
       def topics(app = self.app) = (@topics ||= {}.compare_by_identity)[app] ||= Topics.new(self, app)
 
+      # Does an app of the test declare or route this topic?
+      #: (String) -> bool
+      def topic?(name) = [app, *@consumers.keys].uniq.any? { |used_app| topics(used_app).exist?(name) }
+
       # Runs consumers until nothing is due. Does nothing if it is called by a consumer.
       #: () -> void
       def run

@@ -120,7 +120,9 @@ module Pelton
         def assignment = @assigned.keys
 
         def partition_count(topic, _timeout)
-          @broker.topic?(topic) ? @broker.partition_count(topic) : raise(Native.error(3))
+          raise Native.error(3) unless @broker.topic?(topic) || Memory.session.topic?(topic)
+
+          @broker.partition_count(topic)
         end
 
         def watermarks(topic, partition, _timeout) = [0, log([topic, partition]).end_offset]

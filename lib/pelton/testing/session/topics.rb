@@ -47,6 +47,10 @@ module Pelton
       #: () -> Array[String]
       def names = groups.flat_map { |group| group.names + group.topics.keys }.uniq
 
+      # Does the app declare it, or do its routes name it? Then it exists for readers before its first message.
+      #: (String) -> bool
+      def exist?(topic) = @app.topics.declare?(topic) || names.include?(topic)
+
       # A test of code that only produces needs no routes.
       #: () -> Array[Routing::Group]
       def groups = @app.routes.empty? ? [] : @session.consumers(@app).groups
