@@ -2,8 +2,10 @@
 
 require "test_helper"
 require "support/embedded_app"
+require "support/registry_double"
 require "pelton/cli/cli"
 require "stringio"
+require "tmpdir"
 
 # What `pelton dead-letters …` prints and does, without an app and with one. On a real broker, and with Ctrl-C:
 # test/integration/dead_letters_command.rb.
@@ -232,4 +234,46 @@ class DeadLettersCommandsTest < Minitest::Test
     assert_equal 0, call("show", @dead, "f1", "--json", given: given.call)
     assert_equal '{"n":1}', JSON.parse(@out.string)["payload"]
   end
+
+  # It printed bytes only.
+  def test_show_prints_a_letter_that_the_reader_schema_refuses_as_it_was_written
+    Dir.mktmpdir do |folder|
+      File.write("#{folder}/#{@name}-value.7.avsc", order_schema("string"))
+      registry = Pelton::Registry.files(folder)
+      main = @name
+      dead = @dead
+      given = Pelton::App.new
+      given.config.group_id = "g"
+      given.routes do
+        topic main, to: Nothing do
+          decode :avro, registry: registry, schema: DeadLettersCommandsTest.order_schema("int")
+          dead_letters dead
+        end
+      end
+      payload = Pelton::Avro::Serializer.new(registry: registry).serialize({ "id" => "seven" }, topic: @name)
+      app.producer.produce_sync(topic: @dead, payload: payload)
+
+      assert_equal 0, call("show", @dead, "0/4", given: given), @err.string
+      assert_match(/payload: .* has string, the reader.s has int\n\{\n  "id": "seven"\n\}\n\z/, @out.string)
+    end
+  end
+
+  def test_show_takes_a_format_and_a_registry
+    registry = RegistryDouble.new
+    registry.add("#{@name}-value", order_schema("string"))
+    serializer = Pelton::Avro::Serializer.new(registry: Pelton::Registry.new(registry.url))
+    app.producer.produce_sync(topic: @dead, payload: serializer.serialize({ "id" => "seven" }, topic: @name))
+
+    assert_equal({ "id" => "seven" }, json("show", @dead, "0/4", "--registry", registry.url)["payload"])
+    assert_equal "7b226e223a317d", json("show", @dead, "0/1", "--format", "hex")["payload"]
+    assert_equal 1, call("show", @dead, "0/1", "--format", "json", "--registry", registry.url)
+  ensure
+    registry&.close
+  end
+
+  def self.order_schema(type)
+    JSON.generate(type: "record", name: "Order", fields: [{ name: "id", type: type }])
+  end
+
+  def order_schema(type) = self.class.order_schema(type)
 end

@@ -78,6 +78,12 @@ module Pelton
       #: (Message) -> untyped
       def call(message) = decode(message.raw_payload, message.raw_headers[HEADER])
 
+      # For Pelton: the same decoder without the reader schema, for payloads that it refuses; nil: there is none.
+      #: () -> Decoder?
+      def as_written
+        Decoder.new(registry: @registry, schema: @writer, framing: @framing, **flags) if @reader
+      end
+
       # For Pelton: the flags that were set, as options of a format: {freeze: true}.
       #: () -> Hash[Symbol, bool]
       def flags = FLAGS.zip(@flags).to_h.select { |_, set| set }

@@ -57,7 +57,8 @@ module Pelton
         else raw ? MessagePart.new(raw, value: message.payload) : MessagePart.new(nil)
         end
       rescue DecodeError => e
-        MessagePart.new(raw, error: (e.message if @name || routed?))
+        part = as_written(message) unless e.is_a?(SchemaUnavailable)
+        MessagePart.new(raw, error: (e.message if @name || routed?), **part.to_h)
       end
 
       #: (Message) -> MessagePart
@@ -69,6 +70,20 @@ module Pelton
       end
 
       private
+
+      # A payload that the route's reader schema refuses, with the schema of its writer: {value: {"id" => 7}}
+      def as_written(message)
+        decoder = routed_decoder or return
+        @as_written ||= decoder.as_written
+        { value: @as_written.call(message) } if @as_written
+      rescue DecodeError
+        nil
+      end
+
+      def routed_decoder
+        given = @route&.decode unless @registry || ![nil, "avro"].include?(@name)
+        given[:decoder] if given.is_a?(Hash) && Formats.name(given) == :avro
+      end
 
       def routed? = @route && (@route.decode || @route.deserializer)
 

@@ -51,15 +51,17 @@ module Pelton
 
         private
 
-        # The letters of the topics that were named, or of all dead-letter topics of the app.
-        def all(names)
+        # The letters of the topics that were named, or of all dead-letter topics of the app. formats: how they are
+        # decoded, if not as their route says.
+        def all(names, **formats)
           app = connected_app
           routes = app.routes.empty? ? [] : routes_of(app)
           names = routes.flat_map { |_, topic| topic.dead_letter_topics }.uniq if names.empty?
           raise ConfigError.new("TOPIC", nil, NO_TOPIC) if names.empty?
 
           names.map do |name|
-            app.dead_letters(name, **how(routes.select { |_, topic| topic.dead_letter_topics.include?(name) }))
+            how = how(routes.select { |_, topic| topic.dead_letter_topics.include?(name) })
+            app.dead_letters(name, **how, **formats)
           end
         end
 
