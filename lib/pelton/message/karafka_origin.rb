@@ -10,8 +10,12 @@ module Pelton
                attempts: "attempts" }.freeze
     NUMBERS = %i[partition offset attempts].freeze
     PREFIXES = %w[source_ original_].freeze
+    # {"source_topic" => :topic, "original_topic" => :topic, …}
+    NAMES = PREFIXES.product(FIELDS.to_a).to_h { |prefix, (field, name)| ["#{prefix}#{name}", field] }.freeze
+    # Those with the trace id of a failure.
+    TRACES = PREFIXES.map { |prefix| "#{prefix}trace_id" }.freeze
     # All that Karafka adds.
-    HEADERS = PREFIXES.product([*FIELDS.values, "trace_id"]).map(&:join).freeze
+    HEADERS = [*NAMES.keys, *TRACES].freeze
     # What a letter needs: the others came with later versions of Karafka.
     PLACE = %i[topic partition offset].freeze
     private_constant :FIELDS, :NUMBERS, :PREFIXES, :PLACE

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../../errors"
+require_relative "../../message/karafka_origin"
 require_relative "code_file"
 require_relative "subscribers"
 
@@ -13,7 +14,7 @@ module Pelton
         SKIPPED = %r{(\A|/)(vendor|node_modules|tmp|log|coverage|public|\.\w+)/}
         # Only files with one of these words are parsed.
         WORDS = /karafka|waterdrop|rdkafka|racecar|sidekiq|ruby-kafka|delivery_boy|consumer|perform_(async|in|at)|
-                 queue_as|message\.metadata\b/ix
+                 queue_as|message\.metadata\b|Pelton\.producer|#{Regexp.union(KarafkaOrigin::HEADERS)}/ix
         FOREIGN = /\b(Karafka|WaterDrop|Racecar|Rdkafka)\b/
         private_constant :NAMES, :SKIPPED, :WORDS, :FOREIGN
 

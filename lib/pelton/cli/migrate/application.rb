@@ -80,9 +80,7 @@ module Pelton
             @code.files.each { |file| outline(file, file.root) }
             translate
             @code.files.each do |file|
-              Usages.new(file, @definitions.parents, @definitions.workers, @definitions.producers) do |name|
-                @code.method?(name)
-              end.report
+              Usages.new(file, @definitions) { |name| @code.method?(name) }.report
             end
             true
           end

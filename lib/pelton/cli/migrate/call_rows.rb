@@ -63,7 +63,7 @@ module Pelton
         #: (Call, producer: bool) -> Row?
         def subscribe(call, producer:)
           name = Call.literal(call.args.first)
-          return listener(call) unless name.is_a?(String)
+          return listener(call, producer) unless name.is_a?(String)
 
           to, note = (producer ? PRODUCER_EVENTS : EVENTS)[name]
           return Migrate.none("no such event: docs/reference/events.md") unless to
@@ -98,9 +98,10 @@ module Pelton
         private
 
         # Those of Karafka itself have rows.
-        def listener(call)
+        def listener(call, producer)
           code = @file.text(call.args.first)
-          Migrate.differs("Pelton.subscribe(#{code})", LISTENER) unless code.match?(/\A((::)?(Karafka|WaterDrop)\b|\z)/)
+          note = producer ? "#{LISTENER}; #{PRODUCER_APP}" : LISTENER
+          Migrate.differs("Pelton.subscribe(#{code})", note) unless code.match?(/\A((::)?(Karafka|WaterDrop)\b|\z)/)
         end
 
         def event(name) = name.is_a?(String) ? name.inspect : "\"…\""

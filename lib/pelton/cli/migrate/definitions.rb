@@ -18,12 +18,14 @@ module Pelton
           @parents = {}
           # {"OrdersConsumer" => "app/orders_consumer.rb"}
           @homes = {}
-          # Classes that call `transaction` themselves.
-          @transactional = []
+          # [class, receiver] of each call of `transaction` in a class; the receiver is "" if there is none.
+          @transactions = []
           @workers = {}
           @queues = ["default"]
           @sidekiq = false
           @producers = []
+          # [owner of a monitor, class of what subscribes to it]: ["Karafka.producer", "DeliveryListener"]
+          @subscriptions = []
           @racecar = []
         end
 
@@ -48,6 +50,18 @@ module Pelton
         #: () -> bool
         def sidekiq? = @sidekiq
 
+        # Classes of listeners, without their modules, with what they listen to: {"DeliveryListener" => [:producer]}
+        #: () -> Hash[String, Array[Symbol]]
+        def listeners
+          @subscriptions.each_with_object({}) do |(owner, name), found|
+            found[name] = [*found[name], producer?(owner) ? :producer : :karafka].uniq
+          end
+        end
+
+        # true: the code of a receiver is a producer.
+        #: (String) -> bool
+        def producer?(receiver) = @producers.include?(receiver) || receiver.match?(/\bproducer\z/i)
+
         # within: the modules around the node.
         #: (CodeFile, ?Node, ?Array[String]) -> void
         def read(file, node = file.root, within = [])
@@ -56,8 +70,8 @@ module Pelton
             klass(file, node, within) if node.is?(:class)
           elsif node.is?(:assign, :opassign) && file.text(node.children.last).match?(PRODUCER)
             @producers << file.text(node.children.first)
-          elsif (call = Call.of(node))&.name == "queue_adapter="
-            @sidekiq ||= Call.literal(call.args.first).to_s == "sidekiq"
+          elsif (call = Call.of(node))
+            called(file, call)
           end
           node.nodes.each { |part| read(file, part, within) }
         end
@@ -71,7 +85,10 @@ module Pelton
 
         # true: a class or one of its superclasses calls `transaction`.
         #: (String) -> bool
-        def transaction?(name) = [name, *ancestors(name)].any? { |class_name| @transactional.include?(class_name) }
+        def transaction?(name)
+          classes = [name, *ancestors(name)]
+          @transactions.any? { |owner, receiver| classes.include?(owner) && (receiver.empty? || producer?(receiver)) }
+        end
 
         # Files that define consumers, base classes first: ["app/consumers/application_consumer"]
         #: () -> Array[String]
@@ -81,6 +98,21 @@ module Pelton
         end
 
         private
+
+        def called(file, call)
+          case call.name
+          when "queue_adapter=" then @sidekiq ||= Call.literal(call.args.first).to_s == "sidekiq"
+          when "subscribe" then subscription(file, call, file.text(call.receiver))
+          end
+        end
+
+        # producer.monitor.subscribe(Listener.new(…)), or of a class
+        def subscription(file, call, receiver)
+          owner = receiver.delete_suffix(".monitor")
+          made = Call.of(call.args.first) if call.args.first
+          name = file.constant(made&.name == "new" ? made.receiver : call.args.first)
+          @subscriptions |= [[owner, name.split("::").last]] if name && owner != receiver
+        end
 
         # The superclasses of a class in the application, the nearest first.
         def ancestors(name)
@@ -93,13 +125,12 @@ module Pelton
           name, parent, body = node.children
           @parents[file.text(name)] = file.constant(parent).to_s if parent
           @homes[file.text(name)] ||= file.path
-          body.each_node { |descendant| @transactional |= [file.text(name)] if transaction_call?(descendant) }
+          body.each_node { |descendant| transaction(file, file.text(name), Call.of(descendant)) }
           words(file, file.text(name), within.join("::"), body)
         end
 
-        def transaction_call?(node)
-          call = Call.of(node)
-          call && call.name == "transaction" && call.receiver.nil?
+        def transaction(file, name, call)
+          @transactions << [name, file.text(call.receiver)] if call&.name == "transaction"
         end
 
         # What the body of a class says of itself. path: its name with those of its modules.

@@ -109,7 +109,7 @@ module Pelton
 
         def elsewhere(name)
           file = @mixed.call(name) or return "it uses #{name}, which no file of the app defines"
-          "it uses #{name} of #{file}, which also has code for another framework: move it to a file of its own"
+          "it uses #{name} of #{file}, which also has code for another framework: move #{name} to a file of its own"
         end
 
         def call(file, node, _locals)

@@ -9,8 +9,9 @@ module Pelton
       # settings of the app: its producer and its consumers share config.kafka.
       class ProducerSettings < Settings
         # Options that the app's producer and consumers should not share without a look: {name => why}
-        WITH_CARE = { "transactional.id" => "consumers need `transactional` in their route instead; for other code, " \
-                                            "two processes must not share it" }.freeze
+        WITH_CARE = { "transactional.id" => "consumers need `transactional` in their route instead; other code needs " \
+                                            "Pelton.producer_pool(kafka: { \"transactional.id\" => … }); two " \
+                                            "processes must not share it" }.freeze
         UNKNOWN_SERVERS = "consumers get these options, too: check that they are of the same cluster"
         private_constant :WITH_CARE, :UNKNOWN_SERVERS
 

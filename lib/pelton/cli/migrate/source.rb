@@ -156,7 +156,7 @@ module Pelton
           if ENCLOSED.include?(type) then [@openings.fetch(@last, start), @last]
           elsif type == :lambda then [@lambdas.pop || start, @last]
           elsif ENDED.include?(type) then [start, @last]
-          elsif type == :aref then [start, closing_after(start, stop)]
+          elsif %i[aref aref_field].include?(type) then [start, closing_after(start, stop)]
           elsif type == :dyna_symbol && start then quoted(stop)
           elsif PREFIXED.include?(type) && start then [prefix(start), stop]
           else [start && (start - COLONS.fetch(type, 0)), stop]

@@ -25,9 +25,11 @@ module Pelton
         #: (String) -> bool
         def self.in?(text) = text.match?(WORDS)
 
-        #: (CodeFile) -> void
-        def initialize(file)
+        # listeners: {"DeliveryListener" => [:producer]}, see Definitions.
+        #: (CodeFile, Hash[String, Array[Symbol]]) -> void
+        def initialize(file, listeners)
           @file = file
+          @listeners = listeners
         end
 
         # The methods of a class, if one of them is for an event of Karafka's.
@@ -37,7 +39,8 @@ module Pelton
           methods = methods.to_h { |method| [method.children.first.token, method] }
           return unless methods.each_key.any? { |name| THEIRS.key?(name) }
 
-          methods.each { |name, method| definition(name, method) if name.start_with?("on_") }
+          monitors = @listeners.fetch(@file.text(node.children[0]).split("::").last, [])
+          methods.each { |name, method| definition(name, method, monitors) if name.start_with?("on_") }
         end
 
         # A call of `subscribe` with a block. name: ours.
@@ -48,15 +51,27 @@ module Pelton
 
         private
 
-        def definition(name, method)
-          to, note = EVENTS[THEIRS[name]] || PRODUCER_EVENTS[THEIRS[name]]
+        # monitors: what the listener listens to, :karafka and :producer; [] if the code does not show it.
+        def definition(name, method, monitors)
+          tables = monitors == [:producer] ? [PRODUCER_EVENTS, EVENTS] : [EVENTS, PRODUCER_EVENTS]
+          to, note = tables.filter_map { |table| table[THEIRS[name]] }.first
           to ||= OURS[name]
           return (report(method, Migrate.none(NO_EVENT)) if name.match?(FAMILIES)) unless to
 
           ours = Events.method_name(to).to_s
           row = Migrate.differs("def #{ours}(event)", [*note, CallRows::FIELDS].join("; "))
           report(method, row) unless ours == name
+          beside(method, THEIRS[name], to) if monitors.size == 2
           values(method, Call.parameters(method).first, to)
+        end
+
+        # The listener gets events of producers, too, and one of them has another name there.
+        def beside(method, theirs, name)
+          to, note = PRODUCER_EVENTS[theirs]
+          return if to.nil? || to == name
+
+          code = "def #{Events.method_name(to)}(event)"
+          report(method, Migrate.differs(code, ["a second method, for producers", *note, CallRows::FIELDS].join("; ")))
         end
 
         # Reports values that the event does not have. variable: the event in this code.

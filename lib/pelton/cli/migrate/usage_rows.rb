@@ -99,8 +99,9 @@ module Pelton
         "synchronize" => Migrate.differs("a Mutex of your own", "each key has a consumer object of its own"),
         "coordinator" => Migrate.none("delete it"),
         "tags" => Migrate.none("delete it"),
-        "transaction" => Migrate.differs("transaction do, with transactional \"…\" in the route",
-                                         "each partition has a producer of its own"),
+        "transaction" => Migrate.differs("transaction do |tx|, with transactional \"…\" in the route",
+                                         "each partition has a producer of its own: in the block, and in the methods " \
+                                         "that it calls, produce with tx or `producer`, not with Pelton.producer"),
         "statistics" => Migrate.none("subscribe to stats.measured, or use Pelton.admin.lag"),
         "statistics?" => Migrate.none("subscribe to stats.measured, or use Pelton.admin.lag"),
         "inline_insights" => Migrate.none("subscribe to stats.measured, or use Pelton.admin.lag"),

@@ -2,9 +2,11 @@
 
 require_relative "call"
 require_relative "call_rows"
+require_relative "lookups"
 require_relative "sidekiq_calls"
 require_relative "sidekiq_rows"
 require_relative "subscribers"
+require_relative "transaction_calls"
 require_relative "usage_rows"
 
 module Pelton
@@ -19,13 +21,12 @@ module Pelton
         OPTIONS = Migrate.differs("pelton_key { |job| … } instead of partitioner",
                                   "config.confirm_jobs instead of dispatch_method; docs/guides/active-job.md")
         UNSUBSCRIBE = Migrate.differs("Pelton.unsubscribe(…)", "gets what Pelton.subscribe returned")
-        PRODUCING = /\A(produce|tombstone|buffer)(_many)?(_sync|_async)?\z/
         VARIANTS = %w[variant with].freeze
         KARAFKA = %w[Karafka::BaseConsumer Karafka::Pro::BaseConsumer ApplicationConsumer].freeze
         # Blocks whose calls have rows of their own.
         BLOCKS = { "Sidekiq.configure_server" => SIDEKIQ_CONFIG, "Sidekiq.configure_client" => SIDEKIQ_CONFIG,
                    "Racecar.configure" => RACECAR_CONFIG }.freeze
-        private_constant :ADAPTER, :ADAPTERS, :OPTIONS, :UNSUBSCRIBE, :PRODUCING, :VARIANTS, :KARAFKA, :BLOCKS
+        private_constant :ADAPTER, :ADAPTERS, :OPTIONS, :UNSUBSCRIBE, :VARIANTS, :KARAFKA, :BLOCKS
 
         # :karafka or :racecar if a class with this superclass is such a consumer.
         #: (String, Hash[String, String]) -> Symbol?
@@ -39,19 +40,19 @@ module Pelton
           nil
         end
 
-        # parents: {"OrdersConsumer" => "ApplicationConsumer"} of all files. workers: Sidekiq's classes with their
-        # queues, {"ChargeJob" => "charges"}. producers: constants and variables that are producers. The block says
-        # whether the app defines a method.
-        #: (CodeFile, Hash[String, String], Hash[String, String], Array[String]) { (String) -> bool } -> void
-        def initialize(file, parents, workers, producers, &defined)
+        # definitions: those of all files. The block says whether the app defines a method.
+        #: (CodeFile, Definitions) { (String) -> bool } -> void
+        def initialize(file, definitions, &defined)
           @file = file
-          @parents = parents
-          @workers = workers
-          @producers = producers
+          @definitions = definitions
+          @parents = definitions.parents
+          @workers = definitions.workers
           @defined = defined
           @calls = CallRows.new(file)
-          @sidekiq = SidekiqCalls.new(file, workers)
-          @subscribers = Subscribers.new(file)
+          @sidekiq = SidekiqCalls.new(file, @workers)
+          @subscribers = Subscribers.new(file, definitions.listeners)
+          @transactions = TransactionCalls.new(file, definitions)
+          @lookups = Lookups.new(file)
           @job = nil
         end
 
@@ -76,9 +77,12 @@ module Pelton
             definition(node, kind, method)
           end
           call = Call.of(node)
+          @lookups.report(node, call)
           call ? use(call, kind, method) : constants(node)
           kind = kind_of_block(call) || kind if call&.block
-          node.nodes.each { |part| visit(part, kind, method) }
+          @transactions.within(call, consumer: kind == :karafka) do
+            node.nodes.each { |part| visit(part, kind, method) }
+          end
         end
 
         # Keeps the class of the node, while it is visited, if it is a job of Sidekiq's.
@@ -127,15 +131,16 @@ module Pelton
         def use(call, kind, method)
           owner = file.constant(call.receiver)
           @subscribers.block(call, Call.literal(call.args.first)) if owner == "Pelton" && call.name == "subscribe"
-          return on_constant(call, owner) if owner
+          row = @transactions.row(call, consumer: kind == :karafka)
+          return on_constant(call, owner) if owner && row.nil?
 
-          row = @sidekiq.by(call, @job) || symbol_as_topic(call) || general(call) ||
-                (kind ? inside(call, kind, method) : outside(call, method))
+          row ||= @sidekiq.by(call, @job) || symbol_as_topic(call) || general(call)
+          row ||= kind ? inside(call, kind, method) : outside(call, method)
           found(call.node, row) if row
         end
 
         def on_constant(call, owner)
-          if @producers.include?(owner) && (row = on_producer(call)) then return found(call.node, row) end
+          if @definitions.producers.include?(owner) && (row = on_producer(call)) then return found(call.node, row) end
           if @workers.key?(owner) && (row = @sidekiq.on(call, owner)) then return found(call.node, row) end
 
           name = "#{owner}.#{call.name}"
@@ -147,7 +152,7 @@ module Pelton
 
         # produce_async(topic: :orders)
         def symbol_as_topic(call)
-          return unless PRODUCING.match?(call.name) && call.keywords["topic"]&.is?(:symbol_literal, :dyna_symbol)
+          return unless TransactionCalls.symbol_as_topic?(call)
 
           owner = call.receiver ? "" : "producer."
           Migrate.differs("#{owner}#{call.name}(topic: \"…\")", "the topic is a String: a Symbol raises an error")
@@ -182,7 +187,7 @@ module Pelton
 
         # Of Karafka or of a producer; other libraries have monitors, too.
         def monitor(call, owner)
-          producer = @producers.include?(owner) || owner.match?(/\bproducer\z/i)
+          producer = @definitions.producer?(owner)
           return unless producer || owner.match?(/\A(::)?Karafka(::App|App)?\z/)
 
           case call.name
