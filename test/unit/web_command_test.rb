@@ -30,8 +30,8 @@ class WebCommandTest < Minitest::Test
     end
   end
 
-  def command(*arguments, env: {})
-    @out = StringIO.new
+  def command(*arguments, env: {}, out: StringIO.new)
+    @out = out
     @err = StringIO.new
     Pelton::CLI.new(["web", "--bootstrap", "x:9092", *arguments], app: @app, out: @out, err: @err, env: env).run
   end
@@ -66,6 +66,50 @@ class WebCommandTest < Minitest::Test
     end
     threads.each(&:join)
     assert_equal ["200"], threads.map { |thread| thread[:code] }.uniq
+  end
+
+  def test_live_answers_without_a_password_and_without_kafka
+    closed = Pelton::Web.new(@app, user: "ops", password: "secret")
+    server = Pelton::Web::HttpServer.new(closed, bind: "127.0.0.1", port: 0, bus: @app.notifications, base: "/kafka")
+    { "/live" => "200", "/kafka/live" => "200", "/" => "401", "/live/" => "401", "/kafka" => "401" }.each do |path, code|
+      response = Net::HTTP.get_response("127.0.0.1", path, server.port)
+      assert_equal code, response.code, path
+      assert_equal "ok\n", response.body, path if code == "200"
+    end
+    assert_equal "401", Net::HTTP.post(URI("http://127.0.0.1:#{server.port}/live"), "").code
+    assert_empty Pelton::Threads.list.map(&:name).grep(/history/), "no look at the cluster"
+  ensure
+    server&.close
+    closed&.close
+  end
+
+  # Elsewhere, the app has a health check of its own.
+  def test_a_mounted_dashboard_has_no_live
+    assert_equal 404, get("/live").status
+  end
+
+  # Sends a signal when a reader has the address.
+  class Signaling < StringIO
+    def initialize(signal)
+      super()
+      @signal = signal
+    end
+
+    def flush
+      port = Integer(string[/:(\d+)/, 1])
+      Pelton::Threads.start("test") do
+        Net::HTTP.get_response("127.0.0.1", "/live", port)
+        Process.kill(@signal, Process.pid)
+      end
+      super
+    end
+  end
+
+  def test_a_signal_is_the_normal_end
+    %w[TERM INT].each do |signal|
+      assert_equal 0, command("--port", "0", out: Signaling.new(signal)), signal
+      assert_match(%r{\Adashboard: http://127\.0\.0\.1:\d+/\n\z}, @out.string)
+    end
   end
 
   def test_an_address_that_others_reach_needs_a_password

@@ -56,7 +56,7 @@ module Pelton
       1 => "could not start, or failed; doctor: an error was found (--strict: or a warning); groups lag: above --max",
       2 => "server: ended by force (second signal, or shutdown_timeout was over); topics plan: a difference was found",
       3 => "server: stopped because the parent process died (--processes)",
-      130 => "another command was interrupted, by Ctrl-C or TERM"
+      130 => "another command was interrupted, by Ctrl-C or TERM (outbox, web: 0)"
     }.freeze
     # The exit code of a server that was ended by force.
     FORCED = 2

@@ -65,7 +65,7 @@ module Pelton
 
         code = run
         code = 0 unless code.is_a?(Integer)
-        code.zero? && @interruption&.requested? ? INTERRUPTED : code
+        code.zero? && @interruption&.requested? ? interrupted : code
       rescue SignalException
         @close = CLOSE_INTERRUPTED
         INTERRUPTED
@@ -86,6 +86,9 @@ module Pelton
 
       # Does the work. Returns the exit code; any other value counts as 0.
       def run = raise(NotImplementedError, "#{self.class}#run")
+
+      # The exit code of a `run` that a signal ended. A command that only a signal ends returns 0.
+      def interrupted = INTERRUPTED
 
       attr_reader :options, :arguments, :err, :input
 

@@ -13,9 +13,12 @@ require_relative "../web"
 module Pelton
   class Web
     # A small HTTP/1.1 server for `pelton web`: one Rack app, a few readers. It closes each connection after its answer.
+    # GET /live answers 200 for health checks, to everyone and without asking the app.
     #   server = HttpServer.new(web, bind: "127.0.0.1", port: 9280)
     #   server.wait
     class HttpServer
+      LIVE = "/live"
+      LIVE_ANSWER = [200, { "content-type" => "text/plain", "cache-control" => "no-store" }.freeze, ["ok\n"]].freeze
       LINE = %r{\A(?<verb>[A-Z]+) (?<path>/[^\s?]*)(?:\?(?<query>\S*))? HTTP/1\.[01]\r?\n}
       HEAD_END = /\r?\n\r?\n/
       REASONS = { 200 => "OK", 303 => "See Other", 400 => "Bad Request", 401 => "Unauthorized", 403 => "Forbidden",
@@ -117,13 +120,15 @@ module Pelton
         @lock.synchronize { @open[socket] = nil }
         return refuse(socket, env) if env.is_a?(Integer)
 
-        answer(socket, *@app.call(env))
+        answer(socket, *(live?(env) ? LIVE_ANSWER : @app.call(env)))
       rescue SystemCallError, IOError
         nil # the reader left
       ensure
         socket.close
         @lock.synchronize { @open.delete(socket) && @left.signal }
       end
+
+      def live?(env) = env["PATH_INFO"] == LIVE && env["REQUEST_METHOD"] == "GET"
 
       # A close with unread bytes would reset the connection, and its sender would not see the answer.
       def refuse(socket, status)

@@ -19,12 +19,13 @@ module Pelton
         private_constant :PORT, :BASE, :DEFAULT_PORT, :PASSWORD, :OPEN
 
         details <<~TEXT
-          Serves the dashboard until Ctrl-C: the cluster's throughput, groups with their lag, topics, processes,
+          Serves the dashboard until Ctrl-C or TERM: the cluster's throughput, groups with their lag, topics, processes,
           scheduled messages, messages and dead letters. It changes nothing without --actions. It needs Kafka and nothing else, and
           keeps an hour of history in memory.
 
           By default it answers only this machine. For others, give --bind, --user and the password in the
-          environment variable PELTON_WEB_PASSWORD; put TLS in front of it.
+          environment variable PELTON_WEB_PASSWORD; put TLS in front of it. GET /live answers health checks with 200,
+          without the password.
         TEXT
         example "pelton web -r ./app.rb"
         example "pelton web --bootstrap localhost:9092 --port 8080"
@@ -46,6 +47,7 @@ module Pelton
           check_address
           web = dashboard
           server = open_server(web)
+          interruption # a signal ends it from here on
           output.puts "dashboard: http://#{host}:#{server.port}#{base}/"
           @out.flush
           interruption.during { server.wait }
@@ -53,6 +55,8 @@ module Pelton
           server&.close
           web&.close
         end
+
+        def interrupted = 0
 
         def dashboard
           flags = { allow_remote: false, actions: false, **options.slice(:allow_remote, :actions).compact }
