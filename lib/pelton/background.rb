@@ -18,6 +18,8 @@ module Pelton
         @lock = Mutex.new
         @changed = ConditionVariable.new
         @asked = false
+        # Until when its owner waits, in monotonic seconds; nil: not known.
+        @ends = nil
       end
 
       # Should the thread end? Does not wait.
@@ -37,14 +39,20 @@ module Pelton
         end
       end
 
-      # For Pelton: asks the thread to end.
-      #: () -> void
-      def ask
+      # For Pelton: asks the thread to end. Its owner waits this many seconds for that.
+      #: (?Numeric?) -> void
+      def ask(seconds = nil)
         @lock.synchronize do
+          @ends = [*@ends, *Clock.deadline(seconds)].min
           @asked = true
           @changed.broadcast
         end
       end
+
+      # For Pelton: seconds for the last work of the thread, which takes up to `longest`. It is less if the owner waits
+      # less: half of what is left, so that the thread has ended when the owner looks.
+      #: (Numeric) -> Numeric
+      def time_for(longest) = [longest, *Clock.left(@ends)&.fdiv(2)].min
     end
 
     # Seconds before a restart: the first, doubled up to the last.
@@ -102,6 +110,10 @@ module Pelton
       @stop.ask
       Threads.join([@thread], timeout).empty?
     end
+
+    # For Pelton: asks the thread to end. Its owner waits this many seconds for that.
+    #: (?Numeric?) -> void
+    def ask(seconds = nil) = @stop.ask(seconds)
 
     # Does the thread run?
     #   thread.alive? # => true

@@ -35,7 +35,7 @@ module Fakes
   class Producer
     include Tokens
 
-    attr_reader :name, :config, :polling, :calls, :messages, :idle
+    attr_reader :name, :config, :polling, :calls, :messages, :idle, :closed
     # on_send: called with the rows and the delivery of produce_many; on_count: gives partition_count's answer or error.
     attr_writer :failures
     attr_accessor :undelivered, :flushes, :on_send, :on_count

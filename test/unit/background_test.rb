@@ -34,6 +34,17 @@ class BackgroundTest < Minitest::Test
     Pelton::Threads.join(threads)
   end
 
+  def test_stop_leaves_half_of_the_time_that_its_owner_waits_to_the_last_work
+    stop = Stop.new
+    assert_equal 5, stop.time_for(5), "not asked"
+    stop.ask(7200)
+    assert_equal 5, stop.time_for(5)
+    [8, 3600, nil].each do |seconds| # a later order does not give more
+      stop.ask(seconds)
+      assert_operator stop.time_for(5), :<=, 4
+    end
+  end
+
   def test_a_background_thread_lives_until_its_owner_ends
     log = Thread::Queue.new
     background = scope.start("flush") do |stop|
@@ -129,9 +140,9 @@ class BackgroundTest < Minitest::Test
   def test_background_thread_that_does_not_end_is_named
     gate = Thread::Queue.new
     line = __LINE__ + 1
-    background = scope(timeout: 0.01).start("flush") { gate.pop }
+    background = scope(timeout: 5).start("flush") { gate.pop }
     eventually { gate.num_waiting == 1 }
-    scope.close
+    scope.close(0.01) # the stop has no more time
     monitor = Pelton::ResourceMonitor.new(@bus, 30) { {} }
     monitor.report_leaked(scope.leaked_threads)
     event = @told.pop

@@ -70,7 +70,8 @@ module Pelton
       def close(seconds = @timeout)
         list = @lock.synchronize do
           @closed = true
-          stop_all
+          @timeout = seconds
+          stop_all(seconds)
         end
         yield if block_given?
       ensure
@@ -79,7 +80,7 @@ module Pelton
 
       # Ends the background threads, and waits up to `seconds`: the owner goes on with other code.
       #: (?Numeric) -> void
-      def clear(seconds = @timeout) = Threads.join(@lock.synchronize { stop_all }.map(&:thread), seconds)
+      def clear(seconds = @timeout) = Threads.join(@lock.synchronize { stop_all(seconds) }.map(&:thread), seconds)
 
       # The owner ends, if it has no live background thread. Returns false if it has one.
       #: () -> bool
@@ -112,7 +113,7 @@ module Pelton
 
       def started = @group.list + @beside.list
       def alive = @backgrounds.select(&:alive?)
-      def stop_all = alive.each { |background| background.stop(0) }
+      def stop_all(seconds) = alive.each { |background| background.ask(seconds) }
     end
   end
 end

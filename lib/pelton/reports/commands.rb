@@ -75,10 +75,10 @@ module Pelton
         false
       end
 
-      #: () -> void
-      def close
+      #: (?Numeric) -> void
+      def close(timeout = CLOSE)
         @open = false
-        @subscription&.close(CLOSE)
+        @subscription&.close(timeout)
         @subscription = nil
       end
 

@@ -15,7 +15,7 @@ module Pelton
     # clients and events of its own, so the app's producer, its statistics and its subscribers see none of this. One
     # thread runs it.
     class Service
-      # Seconds for the last report.
+      # Most seconds for the last report, and for the end of the commands.
       CLOSE = 1
       # Longest wait for commands, in seconds, because of a stop; and how soon after one the next report says what
       # became of it.
@@ -64,8 +64,8 @@ module Pelton
         publish(state, "stopped")
       ensure
         state&.close
-        @producer.close(timeout: CLOSE)
-        @commands&.close
+        @producer.close(timeout: stop.time_for(CLOSE))
+        @commands&.close(stop.time_for(CLOSE))
       end
 
       private

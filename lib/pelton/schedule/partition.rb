@@ -102,8 +102,8 @@ module Pelton
         send_all(entries, now)
       end
 
-      #: () -> void
-      def close = @producer&.close(timeout: CLOSE)
+      #: (?Numeric) -> void
+      def close(timeout = CLOSE) = @producer&.close(timeout: timeout)
 
       private
 

@@ -47,7 +47,7 @@ module Pelton
       def run(stop)
         turn(wait) until stop.stop?
       ensure
-        close
+        close(stop)
       end
 
       # Joins the group.
@@ -77,12 +77,13 @@ module Pelton
         [(at / 1000.0) - Clock.wall, 0.0].max if at
       end
 
-      #: () -> void
-      def close
-        @partitions.each_value(&:close)
+      # stop: the one that ended `run`.
+      #: (?Background::Stop) -> void
+      def close(stop = Background::Stop.new)
+        @partitions.each_value { |partition| partition.close(stop.time_for(CLOSE)) }
         @partitions.clear
       ensure
-        @subscription&.close(CLOSE)
+        @subscription&.close(stop.time_for(CLOSE))
         @subscription = nil
       end
 
