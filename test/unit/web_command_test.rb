@@ -71,7 +71,8 @@ class WebCommandTest < Minitest::Test
   def test_live_answers_without_a_password_and_without_kafka
     closed = Pelton::Web.new(@app, user: "ops", password: "secret")
     server = Pelton::Web::HttpServer.new(closed, bind: "127.0.0.1", port: 0, bus: @app.notifications, base: "/kafka")
-    { "/live" => "200", "/kafka/live" => "200", "/" => "401", "/live/" => "401", "/kafka" => "401" }.each do |path, code|
+    codes = { "/live" => "200", "/kafka/live" => "200", "/" => "401", "/live/" => "401", "/kafka" => "401" }
+    codes.each do |path, code|
       response = Net::HTTP.get_response("127.0.0.1", path, server.port)
       assert_equal code, response.code, path
       assert_equal "ok\n", response.body, path if code == "200"
