@@ -5,14 +5,15 @@ require "support/rails_app"
 require "support/sentry_server"
 
 # A Rails app with Debian's Sentry gem, set up in initializers, as its developers would. `pelton server` reports each
-# failed attempt of a consumer once, also the last ones of a stop: Rails' own reports do not come in between.
-#
-# once: Debian has the gem for its own Ruby
+# failed attempt of a consumer once, also the last ones of a stop: Rails' own reports do not come in between. With Rails
+# 7.2, Sentry has its part for Rails, which sets itself up.
 
-Scenario.needs(RailsApp.missing("sentry-ruby-core"))
+GEM = Gem::Specification.find_all_by_name("sentry-rails").any? ? "sentry-rails" : "sentry-ruby-core"
 
-SENTRY = <<~RUBY
-  require "sentry-ruby"
+Scenario.needs(RailsApp.missing(GEM))
+
+SENTRY = <<~RUBY.freeze
+  require #{GEM.sub("-core", "").inspect}
 
   Sentry.init do |config|
     config.dsn = ENV.fetch("DSN")
@@ -37,7 +38,7 @@ Scenario.run do
   sentry = SentryServer.new
   name = topic(partitions: 1)
   group = unique("shop")
-  rails = RailsApp.new("shop", gems: %w[sentry-ruby-core], KAFKA: bootstrap, RAILS_ENV: "production", DSN: sentry.dsn,
+  rails = RailsApp.new("shop", gems: [GEM], KAFKA: bootstrap, RAILS_ENV: "production", DSN: sentry.dsn,
                                SECRET_KEY_BASE: "x" * 64)
   rails.rails("generate", "pelton:install", "--quiet")
   rails.write("config/pelton.yml", rails.read("config/pelton.yml").sub("group_id: shop", "group_id: #{group}"))
