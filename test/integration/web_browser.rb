@@ -238,10 +238,15 @@ Scenario.run do
     browser.renew
     check(browser.script("return document.contains(window.old)"), "a page that pauses stays as it is")
 
-    browser.visit("#{address}/dead-letters?topic=#{dead}")
+    letters = -> { browser.visit("#{address}/dead-letters?topic=#{dead}") }
+    letters.call
+    browser.click("input[value='0/1']")
+    shot.call("dead-letters-selected")
+    browser.click("#selected .main")
+    await.call("a redrive of a selected letter", "Redrive 0/1 of #{dead}: 1 done.", &letters)
     browser.click("#redrive summary")
     browser.click("#redrive button")
-    await.call("a redrive", "2 done.") { browser.visit("#{address}/dead-letters?topic=#{dead}") }
+    await.call("a redrive of the others", "Redrive all letters of #{dead}: 1 done.", &letters)
     browser.visit("#{address}/search")
     fill_in.call(text: "reminder-7", topics: schedule, in: "keys")
     browser.click("form.fields button")

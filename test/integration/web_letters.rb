@@ -102,7 +102,7 @@ Scenario.run do
     eventually(60, path) { !web.actions.running? }
     equal([result, nil], web.actions.list.first.to_h.values_at(:result, :failed), path)
   end
-  act.call("/actions/delete", "1 done", topic: dead, id: "0/0")
+  act.call("/actions/delete", "1 done", topic: dead, selected: "yes", letter: ["0/0"])
   act.call("/actions/redrive", "1 done", topic: dead, error: "ArgumentError")
   check(letters.call[1].include?("No open letter here.") && letters.call[1].include?("1 done."), letters.call[1])
   eventually(30, "the redriven message") { seen.size.positive? }

@@ -166,6 +166,11 @@ class WebHistoryTest < Minitest::Test
                  [nil, 0.04, 0.05, 3.21, 10.0, 59, 75, 7200, 90_000].map { |seconds| numbers.seconds(seconds) }
   end
 
+  def test_numbers_of_partitions
+    partitions = { "orders" => [5, 0, 2, 1], "bills" => [0], "c" => [8, 7] }
+    assert_equal "bills 0; c 7-8; orders 0-2,5", Pelton::Numbers.partitions(partitions)
+  end
+
   def test_numbers_at_the_limits_of_their_units
     numbers = Pelton::Numbers
     assert_equal ["999", "1 k", "1 M", "1 G", "-2 k", "0.5", "99", "100", "100"],

@@ -87,7 +87,7 @@ class WebLettersTest < Minitest::Test
   end
 
   def page(path = "/dead-letters", web: @acting, **query) = get(path, { topic: "dead", **query }, web: web)
-  def places(page) = page.body.scan(%r{<th scope="row"[^>]*><a [^>]*>(0/\d+)</a>}).flatten
+  def places(page) = page.body.scan(%r{<th scope="row".*?<a [^>]*>(0/\d+)</a>}).flatten
 
   def post(path, **fields)
     body = StringIO.new(URI.encode_www_form({ token: TOKEN, **fields }))
@@ -132,9 +132,32 @@ class WebLettersTest < Minitest::Test
     letter(0)
     letter(1, status: :redriven)
     forms = ->(shown) { shown.body.scan(%r{action="/actions/(\w+)"}).flatten.sort }
-    assert_equal [%w[delete redrive], [], []], [page, page(status: "all"), page(web: @web)].map(&forms)
+    assert_equal [%w[delete delete redrive redrive], [], []], [page, page(status: "all"), page(web: @web)].map(&forms)
     shown = ["0/0", "0/1"].map { |id| page("/dead-letter", id: id) } << page("/dead-letter", web: @web, id: "0/0")
     assert_equal [%w[delete redrive], [], []], shown.map(&forms)
+  end
+
+  # Only one letter, those with one error, or all could be redriven.
+  def test_several_letters_are_selected
+    3.times { |number| letter(number) }
+    box = %r{<input type="checkbox" name="letter" value="(0/\d)" form="selected"}
+    boxes = ->(shown) { shown.body.scan(box).flatten }
+    assert_equal [%w[0/2 0/1 0/0], [], []], [page, page(status: "all"), page(web: @web)].map(&boxes)
+    form = page.body[%r{<form method="post" id="selected" action="/actions/redrive">.*?</form>}m]
+    assert_match(%r{name="selected" value="yes".*Redrive selected.*formaction="/actions/delete">Delete selected}, form)
+    @letters.answer = answer(2)
+    done = result("/actions/redrive", topic: "dead", selected: "yes", letter: %w[0/0 0/2])
+    assert_equal "Redrive 0/0, 0/2 of dead", done.text
+    assert_equal({ id: %w[0/0 0/2] }, @letters.calls.last[1])
+    done = result("/actions/delete", topic: "dead", selected: "yes", letter: Array.new(6) { |number| "0/#{number}" })
+    assert_equal "Delete 6 letters of dead", done.text
+  end
+
+  def test_a_form_without_a_selected_letter_changes_none
+    letter(0)
+    refused = post("/actions/delete", topic: "dead", selected: "yes")
+    assert_equal [400, "letter: check the box of at least one letter"], [refused.status, refused.body.chomp]
+    assert_empty @acting.actions.list
   end
 
   def test_a_page_has_fifty_letters

@@ -103,4 +103,14 @@ class WebOverviewTest < Minitest::Test
     assert_match(/new \s*stable \s*1 \s*– 2 partitions without a commit/, list)
     assert_match(/Lag 0 messages 3 partitions without a commit .*new \s*stable \s*– 2 partitions/m, get("/").text)
   end
+
+  # All members of an app have one client id by default, so the owner of a partition does not tell which one has it.
+  def test_a_group_says_which_member_has_which_partitions
+    orders
+    places = [["orders", 1], ["<b>", 0], ["orders", 0], ["orders", 3]]
+    @groups.members["billing"] = [["m-1", "pelton", nil, "/10.0.0.1", places], ["m-2", "pelton", nil, "/10.0.0.2", []]]
+    members = get("/group", { id: "billing" }).text[/Members\s+Client.*Changes/m]
+    assert_match(/ m-1 \s*<b> 0; orders 0-1,3 \s*4 /, members)
+    assert_match(/ m-2 \s*none \s*0 /, members)
+  end
 end

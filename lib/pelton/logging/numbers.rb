@@ -52,6 +52,15 @@ module Pelton
     #: (Numeric) -> Float
     def unit_of(bytes) = BYTES.each_key.find { |size| bytes.abs >= size * 0.9995 } || 1.0 # as above
 
+    # { "orders" => [0, 1, 2, 5], "bills" => [0] } → "bills 0; orders 0-2,5".
+    #: (Hash[String, Array[Integer]]) -> String
+    def partitions(topics)
+      topics.sort.map do |topic, numbers|
+        runs = numbers.sort.slice_when { |number, following| following > number + 1 }
+        "#{topic} #{runs.map { |run| [run.first, run.last].uniq.join("-") }.join(",")}"
+      end.join("; ")
+    end
+
     # 1763850000.123 → "2025-11-22 22:20:00 UTC".
     #: ((Numeric | Time)?) -> String
     def time(seconds) = seconds ? Time.at(seconds).utc.strftime("%F %T UTC") : "–"

@@ -24,12 +24,13 @@ module Pelton
       PROCESSES = "processes"
       # The id of the line that says what the latest action did.
       OUTCOME = "outcome"
-      # Most actions that are remembered; and seconds that `close` waits for one.
+      # Most actions that are remembered, and letters that one names; and seconds that `close` waits for one.
       MOST = 20
+      FEW = 5
       CLOSE = 10
       OFF = "Actions are switched off: start the dashboard with --actions, or Pelton::Web.new(actions: true)."
       FORGED = "This form does not come from the dashboard, or is too old. Go back and try again."
-      private_constant :MOST, :CLOSE, :OFF, :FORGED
+      private_constant :MOST, :FEW, :CLOSE, :OFF, :FORGED
 
       #: (Web, bool) -> void
       def initialize(web, enabled)
@@ -128,8 +129,8 @@ module Pelton
       def letters_action(request)
         topic = request[:topic] or raise ConfigError.new("topic", nil, "is missing")
         work = request.path.delete_prefix("/actions/").to_sym
-        filters = { error: request[:error], id: request[:id] }.compact
-        which = filters.empty? ? "all letters" : filters.values.join(", ")
+        filters = { error: request[:error], id: ids(request) }.compact
+        which = filters.empty? ? "all letters" : shown(filters.values.flatten)
         run("#{work.to_s.capitalize} #{which} of #{topic}", topic) do |action, stop|
           result = letters(topic).public_send(work, **filters, stop: stop) do |_, problem|
             action.done += 1 unless problem
@@ -138,6 +139,19 @@ module Pelton
           "#{result.handled} done#{skipped.join}#{"; stopped before #{result.stopped_at}" if result.stopped_at}"
         end
       end
+
+      # Of one letter, or of those whose boxes are checked. nil: of all. A form whose boxes are all unchecked would look
+      # like one for all letters, so it has a field `selected`.
+      def ids(request)
+        return request[:id] unless request[:selected]
+
+        request.all(:letter).tap do |places|
+          raise ConfigError.new("letter", nil, "check the box of at least one letter") if places.empty?
+        end
+      end
+
+      # "KeyError, 0/1", or "12 letters"
+      def shown(names) = names.size > FEW ? "#{names.size} letters" : names.join(", ")
 
       def republish(request)
         topic = request[:topic] or raise ConfigError.new("topic", nil, "is missing")

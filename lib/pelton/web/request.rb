@@ -16,7 +16,7 @@ module Pelton
       #: (Hash[String, untyped]) -> void
       def initialize(env)
         @env = env
-        @params = @token = nil
+        @pairs = @params = @token = nil
       end
 
       #: () -> String
@@ -43,11 +43,13 @@ module Pelton
       #: (Symbol) -> String?
       def [](name) = params.fetch(name.to_s, nil)
 
+      # The values of a field that may be there more than once, such as boxes that are checked: ["0/1", "0/2"].
+      #: (Symbol) -> Array[String]
+      def all(name) = pairs.filter_map { |field, value| value if field == name.to_s && !value.empty? }
+
       # {"topic" => "orders"}. Text that is not UTF-8 is left out.
       #: () -> Hash[String, String]
-      def params
-        @params ||= fields(query).merge(get? ? {} : fields(body)).reject { |_, value| value.empty? }
-      end
+      def params = @params ||= pairs.to_h.reject { |_, value| value.empty? }
 
       # What the reader's browser used, also if a proxy ends its TLS.
       #: () -> String
@@ -74,11 +76,14 @@ module Pelton
       def query = @env["QUERY_STRING"].to_s
       def body = @env["rack.input"]&.read(BODY).to_s
 
+      # Those of a form count more.
+      def pairs = @pairs ||= fields(query) + (get? ? [] : fields(body))
+
       def fields(text)
-        pairs = URI.decode_www_form(text.dup.force_encoding(Encoding::UTF_8))
-        pairs.select { |pair| pair.all?(&:valid_encoding?) }.to_h
+        found = URI.decode_www_form(text.dup.force_encoding(Encoding::UTF_8))
+        found.select { |pair| pair.all?(&:valid_encoding?) }
       rescue ArgumentError
-        {}
+        []
       end
     end
   end

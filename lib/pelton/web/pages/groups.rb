@@ -42,6 +42,13 @@ module Pelton
           end
         end
 
+        # "orders 0-2,5"
+        def assignment(member)
+          return "none" if member.partitions.empty?
+
+          shown(Numbers.partitions(member.partitions.group_by(&:first).transform_values { |all| all.map(&:last) }))
+        end
+
         def owners = @owners ||= now.owners(id)
         def lags = @lags ||= now.lags(id)
 

@@ -61,7 +61,7 @@ module Pelton
           listed = partitions.group_by(&:first).transform_values { |pairs| pairs.map(&:last) }
           return "group #{shown(id)} with its #{count(partitions.size, "committed offset")}" unless topics
 
-          "#{count(partitions.size, "committed offset")} of group #{shown(id)} (#{assigned(listed)})"
+          "#{count(partitions.size, "committed offset")} of group #{shown(id)} (#{Numbers.partitions(listed)})"
         end
 
         def row(id, partitions)

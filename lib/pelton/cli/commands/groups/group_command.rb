@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../../../errors"
+require_relative "../../../logging/numbers"
 require_relative "../../command"
 require_relative "../../name_patterns"
 require_relative "../../values"
@@ -71,19 +72,9 @@ module Pelton
         end
 
         def print_members(group)
-          output.table(members(group).map { |row| { **row, partitions: assigned(row[:partitions]) } },
+          output.table(members(group).map { |row| { **row, partitions: Numbers.partitions(row[:partitions]) } },
                        columns: { client: "CLIENT", host: "HOST", instance: "INSTANCE", partitions: "PARTITIONS",
                                   member: "MEMBER" })
-        end
-
-        # {"orders" => [0, 1, 2, 5]} → "orders 0-2,5"
-        def assigned(partitions)
-          partitions.sort.map { |topic, numbers| "#{topic} #{ranges(numbers)}" }.join("; ")
-        end
-
-        def ranges(numbers)
-          numbers.slice_when { |number, following| following > number + 1 }
-                 .map { |run| run.size > 1 ? "#{run.first}-#{run.last}" : run.first.to_s }.join(",")
         end
 
         # "1 partition", "2 partitions"
