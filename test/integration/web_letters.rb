@@ -58,6 +58,11 @@ Scenario.run do
   all.producer.produce_many_sync([{ topic: other, payload: "" }, { topic: other, payload: nil }])
   _, text, = get.call("/messages", topic: other)
   check(text.include?(" empty payload ") && text.include?(" no payload (tombstone) "), "can be unfolded: #{text}")
+  many = topic(name: unique("many"), partitions: 2)
+  all.producer.produce_many_sync(Array.new(70) { |index| { topic: many, partition: index % 2, payload: index.to_s } })
+  older = get.call("/messages", topic: many)[3][%r{/messages\?([^"]+)">Older messages}, 1]
+  text = get.call("/messages", **URI.decode_www_form(older.gsub("&amp;", "&")).to_h.transform_keys(&:to_sym))[1]
+  check(text.include?("20 messages, newest first.") && !text.include?("Older messages"), text)
   _, text, = get.call("/messages", topic: name, where: 'where("total").gt(6)')
   check(text.include?("2 messages, newest first. 11 offsets were looked at."), text)
   _, text, = get.call("/messages", topic: name, key: "k4")

@@ -94,6 +94,42 @@ class WebMessagesTest < Minitest::Test
     assert_match(/0 messages, oldest first\..*No message matches/m, get("/messages", topic: @topic, offset: 99).text)
   end
 
+  def older(**query)
+    path = get("/messages", topic: @topic, **query).body[%r{<a href="/messages\?([^"]+)">Older messages}, 1]
+    path && URI.decode_www_form(path.gsub("&amp;", "&")).to_h.transform_keys(&:to_sym)
+  end
+
+  # One could only go on to newer ones.
+  def test_older_messages_follow_the_newest_ones_also_while_others_arrive
+    send_all(*Array.new(130) { |number| { payload: number.to_s, partition: number % 3 / 2 } }) # 87 and 43
+    first = places
+    query = older
+    assert_equal({ topic: "orders", before: "0:62,1:18" }, query)
+    send_all(*Array.new(9) { |number| { payload: "new", partition: number % 2 } })
+    pages = [first]
+    while query
+      pages << places(**query)
+      query = older(**query)
+    end
+    assert_equal [50, 50, 30], pages.map(&:size)
+    assert_equal (0...87).map { |offset| [0, offset] } + (0...43).map { |offset| [1, offset] }, pages.flatten(1).sort
+    assert_match(/"1x": expected partitions with offsets/, get("/messages", topic: @topic, before: "1x").text)
+  end
+
+  def test_older_messages_of_a_partition_and_of_a_filter_that_found_few
+    send_all(*Array.new(6000) { { payload: "a" } })
+    assert_equal({ topic: "orders", partition: "0", before: "0:5950" }, older(partition: 0))
+    @scan.messages.select! { |message| [100, 5500].include?(message.offset) }
+    query = older(key: "x")
+    assert_equal({ topic: "orders", before: "0:1000,1:0", key: "x" }, query)
+    assert_equal [[[0, 5500]], [[0, 100]], nil], [places(key: "x"), places(**query), older(**query)]
+    @scan.messages.clear
+    assert_match(/None of them matches\. To look at others, go on to older messages, or/,
+                 get("/messages", topic: @topic, key: "x").text)
+    @scan.ended = :time
+    assert_nil older, "what was not read in time would be left out"
+  end
+
   # A registry may repeat the request, and send to other places.
   def test_page_of_a_message_whose_schema_is_refused_says_why_and_shows_no_login
     double = RegistryDouble.new

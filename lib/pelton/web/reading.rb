@@ -13,8 +13,9 @@ module Pelton
     class Reading
       # messages: newest first, or from an offset or time on in their order. read: how many offsets were looked at.
       # there: how many there are, from an offset or time on. complete: false if a limit of time or bytes ended it
-      # before. following: the offset from which to go on; nil: there are no more.
-      Found = Struct.new(:messages, :read, :complete, :following, :there)
+      # before. following: the offset from which to go on; nil: there are no more. before: of the newest ones, the same
+      # for `newest`, of all partitions: {0 => 42}.
+      Found = Struct.new(:messages, :read, :complete, :following, :there, :before)
       # Most offsets that a filter looks at, and seconds that it takes.
       SCAN = 5_000
       TIME = 5
@@ -39,15 +40,16 @@ module Pelton
       end
 
       # The newest messages, of all partitions or of one. The block returns when a partition last got a message. Of
-      # a topic with more partitions than messages are wanted, only those with the latest time are read.
-      #: (Integer, ?partition: Integer?) { ([String, Integer]) -> Numeric } -> Found
-      def newest(limit, partition: nil, &changed_at)
-        bounds = bounds(partition).reject { |_, range| range.size.zero? }
-        there = count(bounds)
-        bounds = bounds.max_by(limit) { |pair, _| changed_at.call(pair) }.to_h if bounds.size > limit
-        first_of(last_of(bounds, limit), limit, there) do |message|
-          [-message.timestamp_ms, message.partition, -message.offset]
+      # a topic with more partitions than messages are wanted, only those with the latest time are read. before: only
+      # messages before these offsets, {0 => 42}.
+      #: (Integer, ?partition: Integer?, ?before: Hash[Integer, Integer]) { ([String, Integer]) -> Numeric } -> Found
+      def newest(limit, partition: nil, before: {}, &changed_at)
+        all = bounds(partition).to_h do |pair, range|
+          [pair, range.begin...before.fetch(pair.last, range.end).clamp(range.begin, range.end)]
         end
+        bounds = all.reject { |_, range| range.size.zero? }
+        bounds = bounds.max_by(limit) { |pair, _| changed_at.call(pair) }.to_h if bounds.size > limit
+        newest_of(*last_of(bounds, limit), limit, all)
       end
 
       # Messages of one partition from this offset on.
@@ -92,16 +94,36 @@ module Pelton
         found
       end
 
+      # begins: of what was read, {0 => 42}. bounds: of all partitions.
+      def newest_of(found, begins, limit, bounds)
+        cut = found.messages.size > limit
+        found = first_of(found, limit, count(bounds)) do |message|
+          [-message.timestamp_ms, message.partition, -message.offset]
+        end
+        found.before = older(bounds, cut ? {} : begins, found) if found.complete && (cut || found.read < found.there)
+        found
+      end
+
+      # Where older messages end in each partition. begins: the offsets from which on all is on this page.
+      def older(bounds, begins, found)
+        shown = found.messages.group_by(&:partition).transform_values { |all| all.map(&:offset).min }
+        bounds.to_h { |(_, number), range| [number, begins[number] || shown[number] || range.end] }
+      end
+
       def count(ranges) = ranges.each_value.sum(&:size)
 
-      # Reads the ends of these ranges until it has enough messages, or has looked at all or SCAN offsets.
+      # Reads the ends of these ranges until it has enough messages, or has looked at all or SCAN offsets. Returns them
+      # and where each reading began: {0 => 42}.
       def last_of(bounds, limit)
         there = count(bounds)
         count = @where ? SCAN : limit
         loop do
           each = (count / [bounds.size, 1].max.to_f).ceil
-          found = read(bounds.transform_values { |range| [range.end - each, range.begin].max...range.end })
-          return found if found.messages.size >= limit || !found.complete || found.read >= there || count >= SCAN
+          ranges = bounds.transform_values { |range| [range.end - each, range.begin].max...range.end }
+          found = read(ranges)
+          if found.messages.size >= limit || !found.complete || found.read >= there || count >= SCAN
+            return [found, ranges.to_h { |(_, number), range| [number, range.begin] }]
+          end
 
           count = [count * FURTHER, SCAN].min
         end

@@ -46,7 +46,24 @@ module Pelton
           return @reading.from(partition || 0, whole_number(:offset), LIMIT) if request[:offset]
           return @reading.since(since, LIMIT, partition: partition) if request[:since]
 
-          @reading.newest(LIMIT, partition: partition) { |owned| history.series(:end, owned).changed_at || 0 }
+          @reading.newest(LIMIT, partition: partition, before: before) do |owned|
+            history.series(:end, owned).changed_at || 0
+          end
+        end
+
+        # "0:42,1:17" → {0 => 42, 1 => 17}: the messages before these offsets.
+        def before
+          text = request[:before] or return {}
+          raise ConfigError.new("before", text, "expected partitions with offsets, as 0:42,1:17") unless
+            text.match?(/\A\d{1,9}:\d{1,18}(,\d{1,9}:\d{1,18})*\z/)
+
+          text.split(",").to_h { |pair| pair.split(":").map(&:to_i) }
+        end
+
+        # The same of the next page, which has older messages; nil: there is none. An address has no room for many.
+        def older
+          before = found.before
+          before.map { |pair| pair.join(":") }.join(",") if before && before.size <= MOST
         end
 
         def since = CLI::Values.time("since", request[:since])
