@@ -167,8 +167,8 @@ class WebHistoryTest < Minitest::Test
   end
 
   def test_numbers_of_partitions
-    partitions = { "orders" => [5, 0, 2, 1], "bills" => [0], "c" => [8, 7] }
-    assert_equal "bills 0; c 7-8; orders 0-2,5", Pelton::Numbers.partitions(partitions)
+    pairs = [["orders", 5], ["c", 8], ["orders", 0], ["bills", 0], ["orders", 2], ["c", 7], ["orders", 1]]
+    assert_equal "bills 0; c 7-8; orders 0-2,5", Pelton::Numbers.partitions(pairs)
   end
 
   def test_numbers_at_the_limits_of_their_units
@@ -234,7 +234,13 @@ class WebHistoryTest < Minitest::Test
     both = { "a" => [0, 1], "b" => [2] }
     _, texts = changes({ "g" => [:stable, { "a" => [0, 1, 2] }] }, { "g" => [:stable, both] },
                        { "g" => [:stable, both] }, { "g" => [:stable, { "b" => [0, 1, 2] }] })
-    assert_equal ["2 partitions got another owner", "a left", "1 partition got another owner", "b joined"], texts
+    assert_equal ["2 partitions got another owner: orders 0-1", "a on h left",
+                  "1 partition got another owner: orders 2", "b on h joined"], texts
+  end
+
+  def test_a_change_does_not_name_hundreds_of_partitions
+    _, texts = changes({ "g" => [:stable, {}] }, { "g" => [:stable, { "a" => (0..400).map { |number| number * 2 } }] })
+    assert_match(/\A401 partitions got another owner: orders 0,2,4,.{180,190}…\z/, texts.first)
   end
 
   def test_the_last_200_changes_are_kept

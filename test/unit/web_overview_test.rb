@@ -91,6 +91,16 @@ class WebOverviewTest < Minitest::Test
     assert_match(/and 6 more\s*\z/, problems)
   end
 
+  # Small lags of groups that nobody uses any more hid it: the overview shows 20 lines.
+  def test_the_group_with_the_largest_lag_comes_first_among_those_without_members
+    orders
+    @groups.logs[["orders", 0]] = 0..5000
+    25.times { |number| @groups.commits["old-#{number}"] = { ["orders", 0] => [4_999, ""] } }
+    @groups.commits["late"] = { ["orders", 0] => [0, ""] }
+    lines = "late has no members and 5,000 messages wait\\s+old-0 has no members and 1 message waits"
+    assert_match(/Needs attention \s*#{lines} /, get("/").text)
+  end
+
   # The list and the overview did not say it.
   def test_each_lag_of_a_group_says_how_many_partitions_it_lacks
     orders

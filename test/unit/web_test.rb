@@ -108,7 +108,7 @@ class WebTest < Minitest::Test
     @web.history.look
     text = get("/group", { id: "billing" }).text
     assert_match(%r{orders/0 \s*billing \s*60 \s*60 \s*0 }, text)
-    assert_match(/billing-2 joined/, text)
+    assert_match(/billing-2 on 10\.0\.0\.2 joined/, text)
     assert_match(/10\.0\.0\.2/, text)
   end
 

@@ -52,11 +52,11 @@ module Pelton
     #: (Numeric) -> Float
     def unit_of(bytes) = BYTES.each_key.find { |size| bytes.abs >= size * 0.9995 } || 1.0 # as above
 
-    # { "orders" => [0, 1, 2, 5], "bills" => [0] } → "bills 0; orders 0-2,5".
-    #: (Hash[String, Array[Integer]]) -> String
-    def partitions(topics)
-      topics.sort.map do |topic, numbers|
-        runs = numbers.sort.slice_when { |number, following| following > number + 1 }
+    # [["orders", 0], ["orders", 1], ["orders", 5], ["bills", 0]] → "bills 0; orders 0-1,5".
+    #: (Array[[String, Integer]]) -> String
+    def partitions(pairs)
+      pairs.sort.group_by(&:first).map do |topic, all|
+        runs = all.map(&:last).slice_when { |number, following| following > number + 1 }
         "#{topic} #{runs.map { |run| [run.first, run.last].uniq.join("-") }.join(",")}"
       end.join("; ")
     end

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../background"
+require_relative "../logging/numbers"
 require_relative "../offsets/markers"
 require_relative "../runtime/clock"
 require_relative "../runtime/threads"
@@ -24,9 +25,10 @@ module Pelton
       CLOSE = 15
       # Seconds without a look that succeeded after which plots have a gap.
       GAP = 60
-      # Most entries in the list of changes.
+      # Most entries in the list of changes, and characters of the partitions that an entry names.
       CHANGES = 200
-      private_constant :LONGEST, :LARGE, :COARSE, :CLOSE, :GAP, :CHANGES
+      NAMES = 200
+      private_constant :LONGEST, :LARGE, :COARSE, :CLOSE, :GAP, :CHANGES, :NAMES
 
       # admin: returns the admin client. markers: finds lags that are none. waits: knows what came before it looked.
       #: (?interval: Numeric, ?markers: Offsets::Markers?, ?waits: Waits?) { () -> Admin } -> void
@@ -234,16 +236,23 @@ module Pelton
         (before.groups.keys - now.groups.keys).each { |id| note(now, id, "is gone") }
       end
 
+      # "billing on 10.0.0.1": members of an app have one client id.
       def note_members(before, now, id)
         old, new = [before, now].map do |observation|
-          observation.groups[id].members.to_h { |member| [member.id, member.client_id] }
+          observation.groups[id].members.to_h { |one| [one.id, "#{one.client_id} on #{one.host.delete_prefix("/")}"] }
         end
-        { "joined" => new.except(*old.keys), "left" => old.except(*new.keys) }.each do |verb, members|
-          members.each_value { |client| note(now, id, "#{client} #{verb}") }
-        end
-        owners = before.owners(id)
-        moved = now.owners(id).count { |topic_partition, owner| owners[topic_partition]&.id != owner.id }
-        note(now, id, "#{moved} #{moved == 1 ? "partition" : "partitions"} got another owner") if moved.positive?
+        new.except(*old.keys).each_value { |member| note(now, id, "#{member} joined") }
+        old.except(*new.keys).each_value { |member| note(now, id, "#{member} left") }
+        note_owners(before.owners(id), now, id)
+      end
+
+      def note_owners(before, now, id)
+        moved = now.owners(id).reject { |topic_partition, owner| before[topic_partition]&.id == owner.id }.keys
+        return if moved.empty?
+
+        names = Numbers.partitions(moved)
+        names = "#{names[0, NAMES]}…" if names.size > NAMES
+        note(now, id, "#{moved.size} #{moved.size == 1 ? "partition" : "partitions"} got another owner: #{names}")
       end
 
       def note(now, id, text)

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../errors"
+require_relative "../logging/numbers"
 require_relative "../offsets/markers"
 require_relative "../runtime/clock"
 require_relative "../runtime/threads"
@@ -130,10 +131,12 @@ module Pelton
       #: (String) -> Hash[[String, Integer], Admin::Member]
       def owners(group) = @owners.fetch(group, {})
 
-      # What needs attention: [[what, kind, name], …], such as ["orders/3 has no leader", :topic, "orders"].
+      # What needs attention: [[what, kind, name], …], such as ["orders/3 has no leader", :topic, "orders"]. Of groups,
+      # the largest lags come first.
       #: () -> Array[[String, Symbol, String]]
       def problems
-        @topics.each_value.flat_map { |topic| of_topic(topic) } + @groups.keys.flat_map { |id| of_group(id) }
+        groups = @groups.keys.sort_by.with_index { |id, at| [-lag(id).to_i, at] }
+        @topics.each_value.flat_map { |topic| of_topic(topic) } + groups.flat_map { |id| of_group(id) }
       end
 
       private
@@ -161,10 +164,12 @@ module Pelton
         end
       end
 
+      def wait(count) = count == 1 ? "1 message waits" : "#{Numbers.whole(count)} messages wait"
+
       def of_group(id)
         waiting = lags(id).select { |_, lag| lag.positive? }
         return [] if waiting.empty?
-        return [["#{id} has no members and #{waiting.values.sum} messages wait", :group, id]] if owners(id).empty?
+        return [["#{id} has no members and #{wait(waiting.values.sum)}", :group, id]] if owners(id).empty?
 
         (waiting.keys - owners(id).keys).map { |pair| ["#{id}: #{pair.join("/")} has no owner", :group, id] }
       end

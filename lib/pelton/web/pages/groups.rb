@@ -44,9 +44,7 @@ module Pelton
 
         # "orders 0-2,5"
         def assignment(member)
-          return "none" if member.partitions.empty?
-
-          shown(Numbers.partitions(member.partitions.group_by(&:first).transform_values { |all| all.map(&:last) }))
+          member.partitions.empty? ? "none" : shown(Numbers.partitions(member.partitions))
         end
 
         def owners = @owners ||= now.owners(id)

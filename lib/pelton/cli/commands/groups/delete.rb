@@ -58,10 +58,9 @@ module Pelton
         def question(commits) = "delete #{commits.map { |id, partitions| what(id, partitions) }.join(" and ")}?"
 
         def what(id, partitions)
-          listed = partitions.group_by(&:first).transform_values { |pairs| pairs.map(&:last) }
           return "group #{shown(id)} with its #{count(partitions.size, "committed offset")}" unless topics
 
-          "#{count(partitions.size, "committed offset")} of group #{shown(id)} (#{Numbers.partitions(listed)})"
+          "#{count(partitions.size, "committed offset")} of group #{shown(id)} (#{Numbers.partitions(partitions)})"
         end
 
         def row(id, partitions)

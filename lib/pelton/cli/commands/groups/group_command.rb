@@ -72,7 +72,8 @@ module Pelton
         end
 
         def print_members(group)
-          output.table(members(group).map { |row| { **row, partitions: Numbers.partitions(row[:partitions]) } },
+          assigned = group.members.map { |member| { partitions: Numbers.partitions(member.partitions) } }
+          output.table(members(group).zip(assigned).map { |row, text| { **row, **text } },
                        columns: { client: "CLIENT", host: "HOST", instance: "INSTANCE", partitions: "PARTITIONS",
                                   member: "MEMBER" })
         end
