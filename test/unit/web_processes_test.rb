@@ -283,6 +283,19 @@ class WebProcessesTest < Minitest::Test
     assert_match(/memory \s*unset \s*unset \s*default/, text)
   end
 
+  # The page had only options that were set.
+  def test_settings_of_the_dashboards_app_have_all_options_in_effect_on_request
+    @app.config.kafka = { "bootstrap.servers" => "a:1", "linger.ms" => 7, "sasl.password" => "s3cret" }
+    consumer = Class.new(Pelton::Consumer) { define_method(:consume) { nil } }
+    @app.routes { group("billing") { topic "orders", to: consumer } }
+    refute_match(/acks/, get("/settings").text)
+    assert_match(%r{<a href="/settings\?all=yes">All options with the values in effect</a>}, get("/settings").body)
+    page = get("/settings", { all: "yes" })
+    assert_match(/In effect: producer .* acks \s*-1 .* linger\.ms \s*7 /m, page.text)
+    assert_match(/In effect: group billing .* group\.id \s*billing /m, page.text)
+    refute_includes page.body, "s3cret"
+  end
+
   # --- what is remembered ------------------------------------------------------------------------------------------
 
   def history = @web.reports

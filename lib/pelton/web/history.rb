@@ -239,7 +239,9 @@ module Pelton
       # "billing on 10.0.0.1": members of an app have one client id.
       def note_members(before, now, id)
         old, new = [before, now].map do |observation|
-          observation.groups[id].members.to_h { |one| [one.id, "#{one.client_id} on #{one.host.delete_prefix("/")}"] }
+          observation.groups[id].members.to_h do |member|
+            [member.id, "#{member.client_id} on #{member.host.delete_prefix("/")}"]
+          end
         end
         new.except(*old.keys).each_value { |member| note(now, id, "#{member} joined") }
         old.except(*new.keys).each_value { |member| note(now, id, "#{member} left") }
