@@ -117,7 +117,7 @@ Scenario.run do
   repeated = -> { Pelton::Web::Repeats.of(web.reports.failures).find { |error| error.count >= 3 } }
   eventually(30, -> { web.reports.failures.inspect }, &repeated)
   error = "/error?#{URI.encode_www_form(id: repeated.call.id)}"
-  paths.push("/processes", error, "/process?#{id}", "/settings", "/settings?#{id}", "/jobs",
+  paths.push("/processes", error, "/process?#{id}", "/settings", "/settings?#{id}", "/settings?all=yes", "/jobs",
              "/job?#{URI.encode_www_form(id: evil)}", "/errors",
              "/search?text=customer-1&in=keys+and+payloads&topics=#{orders}")
   problems = []

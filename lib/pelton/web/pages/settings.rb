@@ -9,8 +9,8 @@ module Pelton
     module Pages
       # The settings of a process as it reported them, or of the dashboard's own app, with the doctor's advice.
       class Settings < Reported
-        # How the doctor names them.
-        OPTIONS = /\Aoptions of (.+)/
+        # Most groups whose options are shown: each needs a client.
+        GROUPS = 10
         KINDS = { error: :bad, warning: :warn, note: :plain }.freeze
         # Settings by the names that reports use: {"polling.max_time" => Setting, …}.
         TABLE = [Pelton::Settings::APP, Pelton::Settings::POLLING, Pelton::Settings::LIVENESS].flat_map do |table|
@@ -44,18 +44,20 @@ module Pelton
         def others = changed.except(*TABLE.keys).map { |name, value| [name.delete_prefix("kafka."), value] }.sort
 
         # [{ level: :warning, about: "ffi", text: "…" }, …]: of this process; nil for another one.
-        def findings = @report ? nil : examined.findings
+        def findings
+          CLI::Doctor.new(app, offline: true).examine.findings | effective.findings unless @report
+        end
 
-        # [["producer", [["acks", "-1"], …]], ["group billing", …]]: all options that clients of this process use. Only
-        # clients know them, so some are made, without a broker, when a reader asks.
+        # Its facts are "options of producer", with {"acks" => "-1", …}, and "options of group billing": all options of
+        # clients of this process. Only clients know them, so some are made, without a broker, when a reader asks.
         def effective
-          return [] if @report || !all?
-
-          examined.facts.filter_map { |section, facts| [section[OPTIONS, 1], facts.to_a] if section.match?(OPTIONS) }
+          @effective ||= CLI::Doctor::Report.new.tap do |report|
+            options = CLI::Doctor::Options.new(app.config, routes.values.first(GROUPS), Native)
+            options.examine(report) if all? && !@report
+          end
         end
 
         def all? = !request[:all].nil?
-        def examined = @examined ||= CLI::Doctor.new(app, offline: true, options: all?).examine
       end
     end
   end
