@@ -1,7 +1,9 @@
 // The functions of librdkafka that the core puts its own in front of (in src/rd: broker_wakeup, fetching,
-// decompression, unanswered_heartbeat), for the build scripts that tell the linker.
-const WRAPPED_OF_LIBRDKAFKA: [&str; 7] = [
+// decompression, rebalance_pause, unanswered_heartbeat), for the build scripts that tell the linker.
+const WRAPPED_OF_LIBRDKAFKA: [&str; 9] = [
     "rd_kafka_ConsumerGroupHeartbeatRequest",
+    "rd_kafka_assignment_pause",
+    "rd_kafka_assignment_resume",
     "rd_kafka_msgq_allow_wakeup_at",
     "rd_kafka_toppar_fetch_decide",
     "rd_kafka_toppar_get2",

@@ -159,6 +159,7 @@ impl Partition {
         reading.open = false;
         self.drop_rest(&mut reading);
         drop(reading);
+        self.credit.close();
         self.queue.unsignal();
         self.cursor.begin(UNKNOWN);
         self.pending_filters.clear();

@@ -75,8 +75,15 @@ struct LiveSubscription {
     group: Option<Arc<Queue>>,
     partitions: HashMap<u32, Arc<Partition>>,
     last_index: u32,
-    /// Revocations not yet answered: token → partitions to give back.
-    revoking: HashMap<u64, PartitionList>,
+    /// Revocations not yet answered, by token.
+    revoking: HashMap<u64, Revocation>,
+}
+
+/// Partitions to give back.
+struct Revocation {
+    list: PartitionList,
+    /// They are not fetched for as long as they live.
+    _closed: Vec<Arc<Partition>>,
 }
 
 pub struct Subscription {
@@ -244,8 +251,8 @@ impl Subscription {
     pub fn revoked(&self, token: u64) -> Result<(), Error> {
         let taken =
             lock(&self.live).as_mut().and_then(|live| Some((live.revoking.remove(&token)?, Arc::clone(&live.client))));
-        let Some((list, client)) = taken else { return Ok(()) };
-        self.release(&client, &list)
+        let Some((revocation, client)) = taken else { return Ok(()) };
+        self.release(&client, &revocation.list)
     }
 
     fn release(&self, client: &Client, list: &PartitionList) -> Result<(), Error> {

@@ -137,6 +137,54 @@ fn nothing_is_left_out_after_a_fetch_error_and_a_cooperative_rebalance() {
     close_producer(&writer);
 }
 
+/// librdkafka pauses all partitions until a revocation is answered, and the answer may wait for a long job.
+#[cfg(wraps)]
+#[test]
+fn partitions_that_stay_are_read_and_sought_while_a_revocation_waits_for_its_answer() {
+    let cluster = cluster("stays", 2);
+    let servers = cluster.bootstrap_servers();
+    let writer = producer(&servers, &[]);
+    let produce = || produce_all(&writer, "stays", 2, &vec![b"x".to_vec(); 20]);
+    let more = [("partition.assignment.strategy", "cooperative-sticky"), ("session.timeout.ms", "6000")];
+    let join = || {
+        let member = subscription(&servers, "g", Options::default(), &more);
+        member.subscribe(["stays"]).expect("subscribed");
+        member
+    };
+    let mut seen = Seen::default();
+    let first = join();
+    produce();
+    seen.watch(&[&first], |seen| seen.offsets.iter().all(|offsets| offsets.len() == 10));
+    first.commit().expect("committed");
+    let second = join();
+    let (token, given) = loop {
+        match taken(&first) {
+            SubscriptionEvent::Revoked { token, partitions, .. } => break (token, partitions),
+            event => seen.note(0, &first, event),
+        }
+    };
+    assert_eq!(1, given.len());
+    let revoked = given[0].1 as usize;
+    let stays = 1 - revoked;
+
+    produce();
+    seen.watch(&[&first], |seen| seen.offsets[stays].len() == 20);
+    let seek = first.announce_seek("stays", stays as i32).expect("assigned");
+    first.seek(&seek, 15, SECONDS).expect("sought");
+    seen.watch(&[&first], |seen| seen.offsets[stays].len() == 25);
+    assert_eq!(10, seen.offsets[revoked].len(), "what is revoked is not read");
+
+    first.revoked(token).expect("answered");
+    produce();
+    seen.watch(&[&first, &second], |seen| seen.offsets[stays].len() == 35 && seen.offsets[revoked].len() == 30);
+    assert_eq!((0..20).chain(15..30).collect::<Vec<_>>(), seen.offsets[stays]);
+    assert_eq!((0..30).collect::<Vec<_>>(), seen.offsets[revoked]);
+    for member in [&first, &second] {
+        close_subscription(member);
+    }
+    close_producer(&writer);
+}
+
 /// The messages of two partitions that members of a group got.
 #[derive(Default)]
 struct Seen {

@@ -55,6 +55,11 @@ impl Credit {
         self.queue.iter().for_each(|queue| fetching::drop_rest(*queue));
     }
 
+    /// The partition is not read any more.
+    pub(super) fn close(&self) {
+        self.queue.iter().for_each(|queue| fetching::close(*queue));
+    }
+
     pub(super) fn give_back(&self, bytes: usize) {
         let mut out = lock(&self.out);
         out.batches -= 1;

@@ -70,6 +70,11 @@ pub(super) fn watch(queue: *mut sys::rd_kafka_queue_t) -> Watched {
     lock(account()).watch(queue as usize, FOUND.take(), now())
 }
 
+/// The partition is not read any more, and need not be fetched.
+pub fn close(queue: Watched) {
+    lock(account()).close(queue);
+}
+
 pub(super) fn forget(queue: Watched) {
     lock(account()).forget(queue);
 }
@@ -110,7 +115,7 @@ mod wrapped {
     #[unsafe(export_name = "__wrap_rd_kafka_toppar_fetch_decide")]
     unsafe extern "C" fn decide(toppar: *mut c_void, broker: *mut c_void, remove: c_int) -> i64 {
         let limit = LIMIT.load(Ordering::Relaxed);
-        let open = remove != 0 || limit == usize::MAX || lock(account()).is_open(toppar as usize, limit, now(), queued);
+        let open = remove != 0 || lock(account()).is_open(toppar as usize, limit, now(), queued);
         // SAFETY: librdkafka's own arguments; `remove` takes the partition out of the next fetch, and nothing else.
         let again = unsafe { __real_rd_kafka_toppar_fetch_decide(toppar, broker, if open { remove } else { 1 }) };
         if open { again } else { now() + PAUSE }

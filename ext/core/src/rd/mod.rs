@@ -23,6 +23,8 @@ mod openssl;
 mod partitioner;
 mod process;
 mod queue;
+#[cfg(wraps)]
+mod rebalance_pause;
 mod resolver;
 mod topic;
 mod tpl;

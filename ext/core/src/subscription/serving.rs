@@ -1,7 +1,7 @@
 //! What the event thread does for a subscription: it serves the queues, carries out rebalances, and turns what
 //! librdkafka reports into the owner's events.
 
-use super::{GROUP_QUEUE, MAIN_QUEUE, Subscription, SubscriptionEvent, rejoining};
+use super::{GROUP_QUEUE, MAIN_QUEUE, Revocation, Subscription, SubscriptionEvent, rejoining};
 use crate::error::{Error, KafkaError, check};
 use crate::events;
 use crate::format::Format;
@@ -38,11 +38,11 @@ impl Subscription {
             }
             codes::REVOKE_PARTITIONS => {
                 let partitions = names(&list);
-                self.shut_partitions(Some(&partitions));
+                let closed = self.shut_partitions(Some(&partitions));
                 let lost = client.assignment_lost();
                 let token = self.last_token.fetch_add(1, Ordering::Relaxed) + 1;
                 if let Some(live) = lock(&self.live).as_mut() {
-                    live.revoking.insert(token, list);
+                    live.revoking.insert(token, Revocation { list, _closed: closed });
                 }
                 if !self.closing.started() {
                     self.mailbox.push(SubscriptionEvent::Revoked { token, partitions, lost });
@@ -88,8 +88,10 @@ impl Subscription {
         all
     }
 
-    /// Stops reading these partitions (all: `None`), and drops their batches that were not taken.
-    pub(super) fn shut_partitions(&self, which: Option<&[TopicPartition]>) {
+    /// Stops reading these partitions (all: `None`), and drops their batches that were not taken. Returns the
+    /// partitions.
+    pub(super) fn shut_partitions(&self, which: Option<&[TopicPartition]>) -> Vec<Arc<Partition>> {
+        let mut closed = Vec::new();
         let concerned = |topic: &Arc<str>, number: i32| {
             which.is_none_or(|list| list.iter().any(|(name, partition)| name == topic && *partition == number))
         };
@@ -98,6 +100,7 @@ impl Subscription {
                 let goes = concerned(&partition.topic, partition.number);
                 if goes {
                     partition.close();
+                    closed.push(Arc::clone(partition));
                 }
                 !goes
             });
@@ -107,6 +110,7 @@ impl Subscription {
             SubscriptionEvent::EndOfPartition { topic, partition, .. } => !concerned(topic, *partition),
             _ => true,
         });
+        closed
     }
 
     /// Serves the main or the group queue; true when it is empty.

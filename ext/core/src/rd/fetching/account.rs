@@ -60,6 +60,8 @@ struct WatchedPartition {
     out: usize,
     /// When it had nothing, or a batch was read or came back, last.
     moved: i64,
+    /// It is not read any more.
+    closed: bool,
 }
 
 impl WatchedPartition {
@@ -80,9 +82,17 @@ impl Account {
     pub fn watch(&mut self, queue: usize, toppar: usize, now: i64) -> Watched {
         self.last.0 += 1;
         let id = self.last;
-        self.partitions.insert(id, WatchedPartition { queue, toppar, size: 0, rest: 0, out: 0, moved: now });
+        let partition = WatchedPartition { queue, toppar, size: 0, rest: 0, out: 0, moved: now, closed: false };
+        self.partitions.insert(id, partition);
         self.by_toppar.insert(toppar, id);
         id
+    }
+
+    /// The partition is not read any more. Until its queue is forgotten, or it is watched again, it is not fetched.
+    pub fn close(&mut self, id: Watched) {
+        if let Some(partition) = self.partitions.get_mut(&id) {
+            partition.closed = true;
+        }
     }
 
     pub fn forget(&mut self, id: Watched) {
@@ -126,6 +136,12 @@ impl Account {
 
     /// Whether librdkafka's partition may be fetched now.
     pub fn is_open(&mut self, toppar: usize, limit: usize, now: i64, queued: impl Fn(usize) -> usize) -> bool {
+        if self.find(toppar).is_some_and(|found| found.closed) {
+            return false;
+        }
+        if limit == usize::MAX {
+            return true;
+        }
         if now - self.counted >= VALID * self.partitions.len() as i64 {
             self.count(now, &queued);
         }

@@ -174,3 +174,16 @@ fn partition_is_its_newest_queue() {
     world.pass(2 * STUCK);
     assert_eq!(vec![1], world.open());
 }
+
+/// librdkafka would fill the queue of a revoked partition while its last job runs.
+#[test]
+fn closed_partition_is_not_fetched_until_it_is_watched_again() {
+    let mut world = World::of(2);
+    world.account.close(world.ids[0]);
+    assert_eq!(vec![1], world.open());
+    assert!(!world.account.is_open(0, usize::MAX, world.now, |_| 0), "also without a limit");
+    let first = std::mem::replace(&mut world.ids[0], world.account.watch(0, 0, world.now));
+    assert_eq!(vec![0, 1], world.open());
+    world.account.close(first);
+    assert_eq!(vec![0, 1], world.open(), "that was the queue before");
+}
