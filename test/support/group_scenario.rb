@@ -37,7 +37,9 @@ class GroupScenario < Scenario
   def open_gate(gate, member, revoked)
     eventually(30, "#{revoked} partitions to be revoked") { revocations(member) == revoked }
     sent = @sent.dup
-    eventually(15, "messages in #{owned(member)}") { owned(member).all? { |place| trail.positions.fetch(place, 0) > sent[place] } }
+    eventually(15, "messages in #{owned(member)}") do
+      owned(member).all? { |place| trail.positions.fetch(place, 0) > sent[place] }
+    end
     FileUtils.touch(gate)
   end
 end

@@ -137,7 +137,7 @@ fn nothing_is_left_out_after_a_fetch_error_and_a_cooperative_rebalance() {
     close_producer(&writer);
 }
 
-/// librdkafka pauses all partitions until a revocation is answered, and the answer may wait for a long job.
+/// librdkafka alone pauses all partitions until a revocation is answered, and the answer may wait for a long job.
 #[cfg(wraps)]
 #[test]
 fn partitions_that_stay_are_read_and_sought_while_a_revocation_waits_for_its_answer() {

@@ -97,9 +97,9 @@ impl Queue {
 impl Queue {
     /// The same without waiting, one by one: slower, but right when the position counts. A batch may contain an entry
     /// that is no message but has an offset, say 7: the end of the partition (`enable.partition.eof`) or a fetch error.
-    /// Then `fetch` moves the position to 8, and message 7 is left out when fetching starts again after a pause. Each
-    /// rebalance in which partitions stay is such a pause (cooperative, or protocol `consumer`). This is librdkafka
-    /// issue 4844, fixed in 2.13.2 for partition ends only.
+    /// Then `fetch` moves the position to 8, and message 7 is left out when fetching starts again after a pause.
+    /// Without `rebalance_pause`, each rebalance in which partitions stay is such a pause (cooperative, or protocol
+    /// `consumer`). This is librdkafka issue 4844, fixed in 2.13.2 for partition ends only.
     pub fn fetch_singly(&self, max: usize, into: &mut Fetched) -> usize {
         into.refill(max, |buffer, room| {
             for count in 0..room {
