@@ -71,6 +71,9 @@ struct Reading {
     rest: Fetched,
     /// The last message that was read since the last seek.
     last: LastRead,
+    /// librdkafka's position may be behind messages that were not read: since the last seek, an error came in their
+    /// place (issue 4844), or the log started again.
+    astray: bool,
 }
 
 impl Reading {
@@ -169,6 +172,7 @@ impl Partition {
     fn drop_rest(&self, reading: &mut Reading) {
         reading.rest.clear();
         reading.last = LastRead::default();
+        reading.astray = false;
         self.credit.drop_rest();
     }
 
@@ -228,6 +232,19 @@ impl Partition {
         reading.rest.is_empty() && self.position().is_some_and(|position| reading.last.ends_at(position))
     }
 
+    /// librdkafka's position and its leader epoch, which `ask` returns, if only ends of transactions and aborted
+    /// messages are between `offset` and it. `None`: there is nothing, or a message before the position is not read or
+    /// is not before `offset`. Does not wait for a read in progress.
+    pub fn behind(&self, offset: i64, ask: impl FnOnce() -> Option<(i64, i32)>) -> Option<(i64, i32)> {
+        // Held while `ask` runs, so that nothing is taken from the queue meanwhile.
+        let reading = self.reading.try_lock().ok()?;
+        let all_read = reading.open && reading.holds == 0 && !reading.astray && reading.rest.is_empty();
+        if !all_read || !reading.last.ends_before(offset) {
+            return None;
+        }
+        ask().filter(|(position, _)| *position > offset)
+    }
+
     /// Signals may have come while it was not read.
     fn schedule_read(&self) {
         self.credit.schedule_read();
@@ -278,6 +295,7 @@ impl Partition {
         if let Some(offset) = restart {
             self.cursor.begin(offset);
             reading.last = LastRead::default();
+            reading.astray = true;
         }
         let seek_count = self.cursor.seek_count();
         let mut packer = Packer::new(topic, self.number, seek_count, format, filter, self.limits.bytes);
@@ -308,7 +326,7 @@ impl Partition {
     }
 
     /// Takes messages from the queue until the batch is full, or none is left. Keeps errors as notices.
-    fn fill(&self, packer: &mut Packer, fetched: &mut Fetched, Reading { rest, last, .. }: &mut Reading) {
+    fn fill(&self, packer: &mut Packer, fetched: &mut Fetched, Reading { rest, last, astray, .. }: &mut Reading) {
         rest.move_rest(0, fetched);
         while packer.count() < self.limits.messages && !packer.is_full() && rest.is_empty() {
             let wanted = SLICE.min(self.limits.messages - packer.count());
@@ -321,6 +339,7 @@ impl Partition {
             };
             packer.add_all(fetched, rest, last);
             for message in fetched.iter().filter(|message| message.error() != 0) {
+                *astray |= message.error() != codes::PARTITION_EOF;
                 lock(&self.notices).push_back((message.error(), explained(&message), message.offset()));
             }
             fetched.clear();

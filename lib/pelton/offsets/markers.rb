@@ -7,7 +7,8 @@ require_relative "scan"
 module Pelton
   module Offsets
     # Finds lags that are none: between the commit and the end of the partition are only markers, the ends of
-    # transactions. No consumer gets them, and a group commits behind them with its next message. One thread uses it.
+    # transactions. No consumer gets them, and some groups commit behind them with their next message only. One thread
+    # uses it.
     class Markers
       # Largest lag that is looked at, and most of them at a time.
       OFFSETS = 20

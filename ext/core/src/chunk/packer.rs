@@ -82,6 +82,11 @@ impl LastRead {
         !self.is_none() && self.next == offset
     }
 
+    /// Whether a message was read, and none at this offset or behind it.
+    pub fn ends_before(&self, offset: i64) -> bool {
+        !self.is_none() && self.next <= offset
+    }
+
     fn set(&mut self, message: FetchedMessage<'_>, size: usize) {
         *self = Self { next: message.offset() + 1, timestamp: message.timestamp(), size };
     }

@@ -83,6 +83,8 @@ fn a_partition_is_read_when_it_opens_and_when_a_pause_or_a_seek_is_over() {
         reads.wait_beyond(before);
     }
     assert_eq!((true, Some(5)), (partition.is_open(), partition.position()));
+    // Nothing was read yet, so nothing is known to be done.
+    assert_eq!(None, partition.behind(5, || unreachable!("no message")));
     partition.close();
     assert_eq!((false, None), (partition.is_open(), partition.position()));
 }

@@ -115,6 +115,21 @@ impl Table {
         self.topics.get(topic)?.get(&partition)
     }
 
+    fn insert(&mut self, stored: &Stored<'_>) {
+        self.serial += 1;
+        let serial = self.serial;
+        match self.topics.get_mut(stored.topic) {
+            Some(of_topic) => {
+                let mark = Mark::next(of_topic.get(&stored.partition), stored, serial);
+                of_topic.insert(stored.partition, mark);
+            }
+            None => {
+                let mark = Mark::next(None, stored, serial);
+                self.topics.insert(stored.topic.into(), OfTopic::from([(stored.partition, mark)]));
+            }
+        }
+    }
+
     fn topic_partitions(&self) -> impl Iterator<Item = (&str, i32)> {
         self.topics.iter().flat_map(|(topic, of_topic)| of_topic.keys().map(|partition| (&**topic, *partition)))
     }
@@ -134,20 +149,28 @@ impl Marks {
         let mut table = lock(&self.0);
         let done = store()?;
         if done {
-            table.serial += 1;
-            let serial = table.serial;
-            match table.topics.get_mut(stored.topic) {
-                Some(of_topic) => {
-                    let mark = Mark::next(of_topic.get(&stored.partition), stored, serial);
-                    of_topic.insert(stored.partition, mark);
-                }
-                None => {
-                    let mark = Mark::next(None, stored, serial);
-                    table.topics.insert(stored.topic.into(), OfTopic::from([(stored.partition, mark)]));
-                }
-            }
+            table.insert(stored);
         }
         Ok(done)
+    }
+
+    /// Moves the mark of a partition to the offset and leader epoch that `behind` returns for its offset, with its
+    /// metadata, if `store` stores them. One step, so that no mark of the owner comes between.
+    pub fn move_on(
+        &self,
+        topic: &str,
+        partition: i32,
+        behind: impl FnOnce(i64) -> Option<(i64, i32)>,
+        store: impl FnOnce(&PartitionList) -> bool,
+    ) {
+        let mut table = lock(&self.0);
+        let Some(mark) = table.mark(topic, partition) else { return };
+        let Some((offset, leader_epoch)) = behind(mark.offset) else { return };
+        let metadata = mark.metadata.clone();
+        let stored = Stored { topic, partition, offset, leader_epoch, metadata: metadata.as_deref() };
+        if Stored::list(std::slice::from_ref(&stored)).is_ok_and(|list| store(&list)) {
+            table.insert(&stored);
+        }
     }
 
     /// Forgets a mark if `unstore` did, as one step.

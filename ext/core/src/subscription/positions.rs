@@ -99,6 +99,31 @@ impl Subscription {
         }
     }
 
+    /// Moves the marks of partitions whose messages are all done behind the ends of transactions that follow. Kafka's
+    /// own consumer commits them, too; without that, they are a lag until the next message. For the event thread, once
+    /// a second.
+    pub(super) fn mark_ends(&self) {
+        if !self.member.commits || self.closing.started() || self.joining.load(Ordering::SeqCst) {
+            return;
+        }
+        if self.is_lost() != Ok(false) {
+            return;
+        }
+        let Ok(client) = self.client() else { return };
+        let partitions: Vec<_> = lock(&self.live).iter().flat_map(|live| live.partitions.values().cloned()).collect();
+        for one in partitions {
+            let ask = || {
+                let list = plain(&[(&one.topic, one.number)]).ok()?;
+                let taken = (client.positions(&list) == 0).then(|| list.entries().into_iter().next())??;
+                (taken.error == 0).then_some((taken.offset, taken.leader_epoch))
+            };
+            let store = |list: &PartitionList| {
+                client.store_offsets(list) == 0 && list.entries().first().is_some_and(|entry| entry.error == 0)
+            };
+            self.marks.move_on(&one.topic, one.number, |offset| one.behind(offset, ask), store);
+        }
+    }
+
     fn commit_through_main(&self, list: Option<&PartitionList>) -> Result<(), Error> {
         let client = self.client()?;
         let main = lock(&self.live).as_ref().map(|live| Arc::clone(&live.main)).ok_or(Error::Closed)?;

@@ -193,6 +193,7 @@ impl Source for Subscription {
     }
 
     fn all_queues(&self, queues: &mut Vec<u32>) {
+        self.mark_ends();
         self.commit_left_out();
         queues.extend([MAIN_QUEUE, GROUP_QUEUE]);
         queues.extend(lock(&self.live).iter().flat_map(|live| live.partitions.keys().copied()));

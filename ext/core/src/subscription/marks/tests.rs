@@ -169,3 +169,22 @@ fn a_mark_that_librdkafka_refuses_to_store_is_none() {
     assert_eq!(Err("no"), marks.note(&stored, || Err("no")));
     assert_eq!((0, true), (marks.newest(), marks.all_confirmed()));
 }
+
+#[test]
+fn a_mark_moves_behind_the_ends_of_transactions_with_its_metadata_and_if_it_is_stored() {
+    let marks = Marks::default();
+    let nothing = |_: &PartitionList| unreachable!("nothing to store");
+    marks.move_on("t", 0, |_| unreachable!("no mark"), nothing);
+    marked(&marks, 0, 5);
+    marks.heard(&answer(0, &[(0, 5)]), None);
+    marks.move_on("t", 0, |offset| (offset != 5).then_some((9, 1)), nothing);
+    marks.move_on("t", 0, |_| Some((7, 3)), |_| false);
+    assert!(marks.all_confirmed(), "it is where it was");
+    let stored = |list: &PartitionList| {
+        let rows: Vec<_> = list.entries().into_iter().map(|row| (row.offset, row.leader_epoch, row.metadata)).collect();
+        rows == [(7, 3, b"m".to_vec())]
+    };
+    marks.move_on("t", 0, |_| Some((7, 3)), stored);
+    assert_eq!(vec![(0, 7, 0)], left(&marks));
+    marks.move_on("t", 0, |offset| (offset != 7).then_some((9, 1)), nothing);
+}
