@@ -1,0 +1,6 @@
+# frozen_string_literal: true
+
+# How blocks of docs/guides/access-rights.md are run: see test/support/guides.rb.
+{
+  "admin.create_acl" => { not_run: "the embedded cluster has no authorizer; test/integration/access_rights.rb has one" }
+}
