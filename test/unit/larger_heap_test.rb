@@ -14,7 +14,23 @@ module Pelton
       started = start_with(ARGUMENTS, {})
 
       assert_equal COMMAND, started.drop(1)
-      assert_equal LargerHeap::VARIABLES.keys + ["PELTON_LARGER_HEAP"], started.first.keys
+      assert_equal LargerHeap::VARIABLES.keys + %w[MALLOC_ARENA_MAX PELTON_LARGER_HEAP], started.first.keys
+    end
+
+    def test_malloc_has_an_arena_for_each_core_and_two_at_least
+      arenas = Etc.stub(:nprocessors, 16) { start_with(ARGUMENTS, {}) }.first.fetch("MALLOC_ARENA_MAX")
+      few = Etc.stub(:nprocessors, 1) { start_with(ARGUMENTS, {}) }.first.fetch("MALLOC_ARENA_MAX")
+
+      assert_equal %w[16 2], [arenas, few]
+    end
+
+    def test_the_user_s_number_of_arenas_stays_also_for_commands_of_the_app
+      started = start_with(ARGUMENTS, { "MALLOC_ARENA_MAX" => "1" }).first
+      refute_includes started.keys, "MALLOC_ARENA_MAX"
+
+      env = { "MALLOC_ARENA_MAX" => "1", **started }
+      assert_nil start_with(ARGUMENTS, env)
+      assert_equal({ "MALLOC_ARENA_MAX" => "1" }, env)
     end
 
     def test_the_second_start_stays_and_hides_the_variables_from_commands_of_the_app
@@ -93,8 +109,8 @@ module Pelton
     # Has it the larger heap? Which variables does a command of it get? Is the option -W:deprecated still there?
     def real_process(*arguments)
       Dir.mktmpdir do |folder|
-        File.write("#{folder}/pelton", program("p ENV.keys.grep(/RUBY_GC_HEAP|PELTON/), Warning[:deprecated]"))
-        env = LargerHeap::VARIABLES.transform_values { nil }
+        File.write("#{folder}/pelton", program("p ENV.keys.grep(/RUBY_GC_HEAP|PELTON|MALLOC/), Warning[:deprecated]"))
+        env = { **LargerHeap::VARIABLES.transform_values { nil }, LargerHeap::ARENAS => nil }
         output, status = Open3.capture2e(env, RbConfig.ruby, "-W:deprecated", "#{folder}/pelton", *arguments)
         assert_predicate status, :success?, output
         output.lines(chomp: true)

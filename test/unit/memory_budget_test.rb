@@ -28,7 +28,13 @@ class MemoryBudgetTest < Minitest::Test
   def test_the_parts_fit_into_the_whole
     budget = budget(256 * MB)
     assert_equal [16, 8, 16, 16].map { |size| size * MB },
-                 [budget.fetched, budget.retained, budget.decoded, budget.produced]
+                 [budget.fetched, budget.retained, budget.decoded(4), budget.produced]
+  end
+
+  def test_no_more_is_taken_where_more_makes_nothing_faster
+    assert_equal 16 * MB, budget(nil).retained
+    assert_equal [4, 8, 128, 128].map { |size| size * MB }, [1, 2, 32, 64].map { |cores| budget(nil).decoded(cores) }
+    assert_equal budget(nil).decoded(Etc.nprocessors), budget(nil).decoded
   end
 
   def test_a_partition_has_16_megabytes_where_the_budget_allows_them
@@ -65,7 +71,8 @@ class MemoryBudgetTest < Minitest::Test
     native = @native.to_module
     @config.memory = "64MB"
     Pelton::MemoryBudget.apply(@config, native)
-    assert_equal [[16 * MB, 8 * MB, 16 * MB], 16 * MB], [@native.memory_limits, @native.decoding_memory]
+    decoded = [4 * Etc.nprocessors, 16].min * MB
+    assert_equal [[16 * MB, 8 * MB, 16 * MB], decoded], [@native.memory_limits, @native.decoding_memory]
     Pelton::MemoryBudget.apply(Pelton::Config.new, native)
     assert_equal [16 * MB, 8 * MB, 16 * MB], @native.memory_limits
     @config.decoding_memory = "5MB"

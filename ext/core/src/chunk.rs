@@ -23,7 +23,7 @@ pub use record::{MessagePart, Record};
 use std::cell::RefCell;
 use std::iter::once;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, TryLockError};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockWriteGuard, TryLockError};
 pub use store::SingleDocument;
 use store::{Buffer, Decoded, SPARE_TREE_BYTES, Store, TREES, find};
 
@@ -288,10 +288,21 @@ impl Chunk {
         self.referenced[index / 64].load(Ordering::Acquire) & 1 << (index % 64) != 0
     }
 
-    /// Ends the batch's use. Returns false if message objects still hold all of it.
+    /// Ends the batch's use. Returns false if message objects still hold all of its bytes. A document that is read later
+    /// is decoded then: few are, and the others' trees would stay until a garbage collection.
     pub fn release(&self) -> bool {
         self.released.store(true, Ordering::Release);
-        self.thin()
+        self.thin() || {
+            self.free_trees();
+            false
+        }
+    }
+
+    fn free_trees(&self) {
+        let Some(mut store) = self.try_store() else { return };
+        if let Store::Whole { bytes, decoded: Some(_) } = &**store {
+            *store = Arc::new(Store::Whole { bytes: Arc::clone(bytes), decoded: None });
+        }
     }
 
     /// Frees the messages that no object stands for, if the batch is released and few objects are left, as after a
@@ -310,17 +321,21 @@ impl Chunk {
         (self.records.len() / 8).max(1)
     }
 
-    /// Copies out the messages that objects stand for, and frees the rest as soon as no thread reads it. Does nothing
-    /// while another thread exchanges or fetches the store.
-    fn keep_referenced(&self) {
+    /// The store, to be exchanged. `None` while another thread exchanges or fetches it, and in a forked child.
+    fn try_store(&self) -> Option<RwLockWriteGuard<'_, Arc<Store>>> {
         if self.is_foreign() {
-            return;
+            return None;
         }
-        let mut store = match self.store.try_write() {
-            Ok(store) => store,
-            Err(TryLockError::Poisoned(store)) => store.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
-        };
+        match self.store.try_write() {
+            Ok(store) => Some(store),
+            Err(TryLockError::Poisoned(store)) => Some(store.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Copies out the messages that objects stand for, and frees the rest as soon as no thread reads it.
+    fn keep_referenced(&self) {
+        let Some(mut store) = self.try_store() else { return };
         let Store::Whole { bytes, .. } = &**store else { return };
         let referenced = self.records.iter().enumerate().filter(|(index, _)| self.is_referenced(*index));
         let kept: Vec<(usize, Box<[u8]>)> =

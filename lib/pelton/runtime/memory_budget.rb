@@ -1,17 +1,23 @@
 # frozen_string_literal: true
 
+require "etc"
 require_relative "container"
 require_relative "resource_monitor"
 
 module Pelton
   # Divides config.memory among what Pelton keeps in a process: a quarter each for messages that are fetched, for
   # payloads decoded ahead and for producers, and an eighth for messages that objects keep until Ruby collects them.
+  # Less is taken where more makes nothing faster.
   class MemoryBudget
     # Of config.memory, if it is not set.
     MOST = 512 << 20
     LEAST = 32 << 20
-    # Kilobytes of a partition in librdkafka, where the budget allows them, and the most that a producer may have there.
+    # What is enough, also for the fastest consumers: kilobytes of a partition in librdkafka, bytes of messages that
+    # objects keep, and of payloads decoded ahead for each core.
     PARTITION = 16_384
+    RETAINED = 16 << 20
+    DECODED = 4 << 20
+    # Kilobytes that a producer may have in librdkafka.
     MOST_QUEUE = (2**31) - 1
 
     @lock = Mutex.new
@@ -53,8 +59,8 @@ module Pelton
 
     #: () -> Integer
     def fetched = @total / 4
-    def retained = @total / 8
-    def decoded = @total / 4
+    def retained = [@total / 8, RETAINED].min
+    def decoded(cores = Etc.nprocessors) = [@total / 4, DECODED * cores].min
     def produced = @total / 4
 
     # Options of a producer. It may take what there is for all of them together.

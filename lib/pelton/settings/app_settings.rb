@@ -143,7 +143,7 @@ module Pelton
          "Native threads of the process that decode payloads. Unset: cores less one."],
         [:decoding_memory, :memory, nil,
          "Memory for payloads that are decoded ahead, in the whole process. Further payloads are decoded when they " \
-         "are read. Unset: a quarter of `memory`.", { unit: "bytes" }],
+         "are read. Unset: 4 MB for each core, at most a quarter of `memory`.", { unit: "bytes" }],
         [:parallel_workers, :pool_size, nil, "Workers of each pool for topics with `parallel`. Unset: one per core."],
         [:parallel_min, :count, 50,
          "Smaller batches are not given to parallel workers. With payloads of 18 KB and more, 25 is better.",

@@ -15,7 +15,7 @@ module Pelton
       "auto.offset.reset" => "earliest",
       "fetch.queue.backoff.ms" => 10,
       "fetch.wait.max.ms" => 100,
-      "queued.max.messages.kbytes" => 16_384
+      "queued.max.messages.kbytes" => MemoryBudget::PARTITION
     }.freeze
 
     # Opens the native client of a subscription, as its settings say.

@@ -64,7 +64,7 @@ pub(super) struct Buffer(
     #[expect(dead_code, reason = "counted until it is dropped")] pub(super) Copied,
 );
 
-static BUFFERS: FreeList<Vec<u8>> = FreeList::new(512);
+static BUFFERS: FreeList<Vec<u8>> = FreeList::new(128);
 /// Smaller buffers are left to the allocator, larger ones are not kept.
 const SPARE_BUFFERS: std::ops::RangeInclusive<usize> = CHUNK_BYTES / 4..=CHUNK_BYTES * 2;
 
@@ -100,7 +100,7 @@ pub(super) struct Decoded {
     pub(super) room: Option<Reservation>,
 }
 
-pub(super) static TREES: FreeList<Tree> = FreeList::new(64);
+pub(super) static TREES: FreeList<Tree> = FreeList::new(32);
 pub(super) const SPARE_TREE_BYTES: usize = 256 * 1024;
 
 impl Drop for Decoded {

@@ -170,6 +170,20 @@ fn released_chunk_keeps_an_eighth_of_its_messages_by_themselves() {
     }
 }
 
+/// Objects without a reader kept the trees of all their chunks until a garbage collection.
+#[test]
+fn released_chunk_keeps_no_document_and_decodes_each_again_that_is_read() {
+    let documents = documents(16);
+    let batch = batch(Format::JSON, None, &some(&documents));
+    let chunk = only(&batch);
+    assert!((0..16).all(|index| chunk.add_object(index)));
+    assert_eq!(None, chunk.unparsed(3), "it was decoded ahead");
+    assert_eq!(0, batch.release(), "all messages are held");
+    assert_eq!(Some(documents[3].len()), chunk.unparsed(3));
+    assert!((0..16).all(|index| chunk.decoded(index, number) == Ok(index as i64)));
+    assert_eq!(Some(documents[3].len()), chunk.unparsed(3), "nor does it keep what was read");
+}
+
 #[test]
 fn chunk_of_one_message_keeps_it_by_itself() {
     let documents = documents(1);

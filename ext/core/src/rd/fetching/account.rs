@@ -1,7 +1,10 @@
 //! What the partitions of this process hold, and which of them may be fetched. It calls no librdkafka: who asks says
 //! how many messages wait in a queue.
 
+use recent::Recent;
 use std::collections::HashMap;
+
+mod recent;
 
 /// A message's place in librdkafka's queue, in bytes.
 const ENTRY: usize = 400;
@@ -10,6 +13,8 @@ const ENTRY: usize = 400;
 const VALID: i64 = 1;
 /// Microseconds without a movement after which a partition is stuck.
 const STUCK: i64 = 1_000_000;
+/// Bytes of a partition that may wait in any case: as many as one fetch brings.
+const ENOUGH: usize = 1 << 20;
 /// The whole budget is so many times the limit of fetched messages (`MemoryBudget` in Ruby).
 const WHOLE: usize = 4;
 
@@ -40,11 +45,12 @@ pub(super) struct Account {
     counted: i64,
 }
 
-/// As of a count: bytes that wait or are out, and those of stuck partitions.
+/// As of a count: bytes that wait or are out, those of stuck partitions, and whether a partition has none.
 #[derive(Clone, Copy, Default)]
 struct HeldBytes {
     all: usize,
     stuck: usize,
+    one_is_quiet: bool,
 }
 
 /// What is counted of one partition.
@@ -62,9 +68,18 @@ struct WatchedPartition {
     moved: i64,
     /// It is not read any more.
     closed: bool,
+    /// Bytes of batches that came back.
+    finished: Recent,
 }
 
 impl WatchedPartition {
+    /// Whether more waits than its consumer finishes until the next fetch comes. That is late if the broker keeps the
+    /// one before, to wait for a quiet partition.
+    fn is_ahead(&self, queued: usize, late: bool, now: i64) -> bool {
+        let finished = self.finished.bytes(now);
+        self.waiting(queued, 0) > ENOUGH.max(if late { finished } else { finished / 4 })
+    }
+
     /// Bytes that wait, with so many messages in the queue.
     fn waiting(&self, queued: usize, usual_size: usize) -> usize {
         (queued + self.rest) * (ENTRY + if self.size == 0 { usual_size } else { self.size })
@@ -82,7 +97,9 @@ impl Account {
     pub fn watch(&mut self, queue: usize, toppar: usize, now: i64) -> Watched {
         self.last.0 += 1;
         let id = self.last;
-        let partition = WatchedPartition { queue, toppar, size: 0, rest: 0, out: 0, moved: now, closed: false };
+        let finished = Recent::default();
+        let partition =
+            WatchedPartition { queue, toppar, size: 0, rest: 0, out: 0, moved: now, closed: false, finished };
         self.partitions.insert(id, partition);
         self.by_toppar.insert(toppar, id);
         id
@@ -116,6 +133,7 @@ impl Account {
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         partition.moved = now;
         partition.out -= bytes;
+        partition.finished.add(bytes, now);
         self.batches -= bytes;
     }
 
@@ -145,9 +163,12 @@ impl Account {
         if now - self.counted >= VALID * self.partitions.len() as i64 {
             self.count(now, &queued);
         }
-        self.held.leaves_room(limit, false)
-            || self.held.leaves_room(limit, true)
-                && self.find(toppar).is_none_or(|found| found.out + found.rest + queued(found.queue) == 0)
+        let (found, held) = (self.find(toppar), self.held);
+        if held.leaves_room(limit, false) {
+            found.is_none_or(|found| !found.is_ahead(queued(found.queue), held.one_is_quiet, now))
+        } else {
+            held.leaves_room(limit, true) && found.is_none_or(|found| found.out + found.rest + queued(found.queue) == 0)
+        }
     }
 
     fn count(&mut self, now: i64, queued: impl Fn(usize) -> usize) {
@@ -157,6 +178,7 @@ impl Account {
             self.held.all += bytes;
             if bytes == 0 {
                 partition.moved = now; // what comes next does not wait since long ago
+                self.held.one_is_quiet = true;
             } else if now - partition.moved > STUCK {
                 self.held.stuck += bytes;
             }

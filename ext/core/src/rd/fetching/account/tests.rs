@@ -12,11 +12,12 @@ struct World {
     /// Messages in each queue.
     queued: Vec<usize>,
     now: i64,
+    limit: usize,
 }
 
 impl World {
     fn of(count: usize) -> Self {
-        let mut world = Self { queued: vec![0; count], now: SECOND, ..Self::default() };
+        let mut world = Self { queued: vec![0; count], now: SECOND, limit: LIMIT, ..Self::default() };
         world.ids = (0..count).map(|number| world.account.watch(number, number, world.now)).collect();
         world
     }
@@ -37,8 +38,8 @@ impl World {
     /// The partitions that may be fetched a moment later.
     fn open(&mut self) -> Vec<usize> {
         self.pass(VALID * self.queued.len() as i64);
-        let (queued, now) = (self.queued.clone(), self.now);
-        (0..queued.len()).filter(|number| self.account.is_open(*number, LIMIT, now, |queue| queued[queue])).collect()
+        let (queued, now, limit) = (self.queued.clone(), self.now, self.limit);
+        (0..queued.len()).filter(|number| self.account.is_open(*number, limit, now, |queue| queued[queue])).collect()
     }
 
     fn waiting(&self) -> usize {
@@ -186,4 +187,41 @@ fn closed_partition_is_not_fetched_until_it_is_watched_again() {
     assert_eq!(vec![0, 1], world.open());
     world.account.close(first);
     assert_eq!(vec![0, 1], world.open(), "that was the queue before");
+}
+
+/// All partitions but the first have nothing.
+#[test]
+fn a_partition_whose_consumer_finishes_little_waits_with_one_fetch() {
+    let mut world = World { limit: usize::MAX - 1, ..World::of(2) };
+    world.read(0, 1, 0);
+    world.queued[0] = ENOUGH / (1_000 + ENTRY);
+    assert_eq!(vec![0, 1], world.open());
+    world.queued[0] += 1;
+    assert_eq!(vec![1], world.open());
+}
+
+/// A broker that waits for the quiet partition would let the busy one run dry.
+#[test]
+fn a_partition_beside_a_quiet_one_may_have_what_its_consumer_finished_of_late() {
+    let mut world = World { limit: usize::MAX - 1, ..World::of(2) };
+    world.read(0, 14_000, 0);
+    world.give_back(0, 14_000);
+    world.queued[0] = 10_000;
+    assert_eq!(vec![0, 1], world.open());
+    world.queued[0] += 1;
+    assert_eq!(vec![1], world.open());
+}
+
+#[test]
+fn busy_partitions_may_have_a_quarter_of_what_their_consumers_finished_of_late() {
+    let mut world = World { limit: usize::MAX - 1, ..World::of(2) };
+    world.read(0, 14_000, 0);
+    world.give_back(0, 14_000);
+    world.queued = vec![2_500, 1];
+    assert_eq!(vec![0, 1], world.open());
+    world.queued[0] += 1;
+    assert_eq!(vec![1], world.open());
+    world.read(1, 1, 0);
+    world.queued[1] = 0;
+    assert_eq!(vec![1], world.open(), "it is not quiet: its batch is out");
 }
