@@ -27,6 +27,7 @@ use marks::Marks;
 pub use marks::Unconfirmed;
 pub use positions::{Committed, End};
 use std::collections::HashMap;
+use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -77,6 +78,8 @@ struct LiveSubscription {
     last_index: u32,
     /// Revocations not yet answered, by token.
     revoking: HashMap<u64, Revocation>,
+    /// Not read until the revocations are answered: `hold_what_stays`.
+    held: Vec<Arc<Partition>>,
 }
 
 /// Partitions to give back.
@@ -148,6 +151,7 @@ impl Subscription {
                 partitions,
                 last_index: FIRST_PARTITION,
                 revoking: HashMap::new(),
+                held: Vec::new(),
             };
             Arc::new(Self {
                 name: name.into(),
@@ -252,7 +256,11 @@ impl Subscription {
         let taken =
             lock(&self.live).as_mut().and_then(|live| Some((live.revoking.remove(&token)?, Arc::clone(&live.client))));
         let Some((revocation, client)) = taken else { return Ok(()) };
-        self.release(&client, &revocation.list)
+        let result = self.release(&client, &revocation.list);
+        let held =
+            lock(&self.live).as_mut().filter(|live| live.revoking.is_empty()).map(|live| mem::take(&mut live.held));
+        held.iter().flatten().for_each(|partition| partition.release());
+        result
     }
 
     fn release(&self, client: &Client, list: &PartitionList) -> Result<(), Error> {

@@ -137,6 +137,62 @@ fn nothing_is_left_out_after_a_fetch_error_and_a_cooperative_rebalance() {
     close_producer(&writer);
 }
 
+/// It would do the work of others for as long as the job of a revoked partition runs.
+#[cfg(wraps)]
+#[test]
+fn expelled_member_reads_nothing_more_until_its_revocation_is_answered() {
+    const OFFSET_COMMIT: i16 = 8;
+    let cluster = cluster("expelled", 2);
+    let servers = cluster.bootstrap_servers();
+    let writer = producer(&servers, &[]);
+    let produce = || produce_all(&writer, "expelled", 2, &vec![b"x".to_vec(); 20]);
+    let more = [("partition.assignment.strategy", "cooperative-sticky"), ("session.timeout.ms", "6000")];
+    let join = || {
+        let member = subscription(&servers, "g", Options::default(), &more);
+        member.subscribe(["expelled"]).expect("subscribed");
+        member
+    };
+    let mut seen = Seen::default();
+    let first = join();
+    produce();
+    seen.watch(&[&first], |seen| seen.offsets.iter().all(|offsets| offsets.len() == 10));
+    first.commit().expect("committed");
+    let second = join();
+    let (token, given) = loop {
+        match taken(&first) {
+            SubscriptionEvent::Revoked { token, partitions, lost: false } => break (token, partitions),
+            event => seen.note(0, &first, event),
+        }
+    };
+    let stays = 1 - given[0].1 as usize;
+    cluster.push_errors(OFFSET_COMMIT, &[codes::UNKNOWN_MEMBER_ID; 20]);
+    produce();
+    // What it has got is marked, and the commit of that is refused.
+    loop {
+        match taken(&first) {
+            SubscriptionEvent::Error { error, .. } if error.name == "UNKNOWN_MEMBER_ID" => break,
+            event => seen.note(0, &first, event),
+        }
+    }
+    let got = seen.offsets[stays].len();
+    assert_eq!(20, got);
+    produce();
+    let until = Instant::now() + Duration::from_secs(1);
+    while Instant::now() < until {
+        first.mailbox().wait(&Parker::new(), Some(until));
+        while let Some(event) = first.pop() {
+            seen.note(0, &first, event);
+        }
+    }
+    assert_eq!(got, seen.offsets[stays].len());
+    first.revoked(token).expect("answered");
+    seen.watch(&[&first, &second], |seen| seen.offsets[stays].len() >= 30);
+    for member in [&first, &second] {
+        close_subscription(member);
+    }
+    close_producer(&writer);
+}
+
 /// librdkafka alone pauses all partitions until a revocation is answered, and the answer may wait for a long job.
 #[cfg(wraps)]
 #[test]
@@ -159,7 +215,7 @@ fn partitions_that_stay_are_read_and_sought_while_a_revocation_waits_for_its_ans
     let second = join();
     let (token, given) = loop {
         match taken(&first) {
-            SubscriptionEvent::Revoked { token, partitions, .. } => break (token, partitions),
+            SubscriptionEvent::Revoked { token, partitions, lost: false } => break (token, partitions),
             event => seen.note(0, &first, event),
         }
     };

@@ -9,7 +9,10 @@ pub const COORDINATOR_LOAD_IN_PROGRESS: i32 = 14;
 pub const COORDINATOR_NOT_AVAILABLE: i32 = 15;
 pub const NOT_COORDINATOR: i32 = 16;
 pub const ILLEGAL_GENERATION: i32 = 22;
+pub const UNKNOWN_MEMBER_ID: i32 = 25;
 pub const REBALANCE_IN_PROGRESS: i32 = 27;
+pub const FENCED_INSTANCE_ID: i32 = 82;
+pub const FENCED_MEMBER_EPOCH: i32 = 110;
 pub const STALE_MEMBER_EPOCH: i32 = 113;
 
 pub const BAD_COMPRESSION: i32 = -198;
@@ -66,7 +69,10 @@ mod tests {
             ("COORDINATOR_NOT_AVAILABLE", COORDINATOR_NOT_AVAILABLE),
             ("NOT_COORDINATOR", NOT_COORDINATOR),
             ("ILLEGAL_GENERATION", ILLEGAL_GENERATION),
+            ("UNKNOWN_MEMBER_ID", UNKNOWN_MEMBER_ID),
             ("REBALANCE_IN_PROGRESS", REBALANCE_IN_PROGRESS),
+            ("FENCED_INSTANCE_ID", FENCED_INSTANCE_ID),
+            ("FENCED_MEMBER_EPOCH", FENCED_MEMBER_EPOCH),
             ("STALE_MEMBER_EPOCH", STALE_MEMBER_EPOCH),
         ];
         for (name, code) in own.into_iter().chain(kafkas) {

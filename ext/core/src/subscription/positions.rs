@@ -94,6 +94,11 @@ impl Subscription {
         if self.closing.started() || self.joining.load(Ordering::SeqCst) || self.is_lost() != Ok(false) {
             return;
         }
+        // Then the timer commits nothing, and partitions that stay are consumed meanwhile.
+        let revokes = lock(&self.live).as_ref().is_some_and(|live| !live.revoking.is_empty());
+        if revokes && !self.marks.all_confirmed() {
+            return self.report(self.commit_through_main(None), None);
+        }
         if let Some(list) = self.marks.overdue(age) {
             self.report(self.commit_through_main(Some(&list)), None);
         }

@@ -14,6 +14,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+/// A commit is refused because the group goes on without this member.
+const EXPELLED: [i32; 4] =
+    [codes::ILLEGAL_GENERATION, codes::UNKNOWN_MEMBER_ID, codes::FENCED_INSTANCE_ID, codes::FENCED_MEMBER_EPOCH];
+
 impl Subscription {
     fn rebalance(&self, client: &Arc<Client>, event: &Event) {
         let list = event.partitions().unwrap_or_default();
@@ -55,6 +59,17 @@ impl Subscription {
             // An error of the rebalance: answered as librdkafka asks for, by giving everything up.
             _ => self.report(self.release_all(client), None),
         }
+    }
+
+    /// Another member may have the partitions that stayed with an expelled one. librdkafka finds that out only when the
+    /// revocation that waits is answered.
+    fn hold_what_stays(&self) {
+        let mut guard = lock(&self.live);
+        let Some(live) = guard.as_mut().filter(|live| !live.revoking.is_empty() && live.held.is_empty()) else {
+            return;
+        };
+        live.held = live.partitions.values().cloned().collect();
+        live.held.iter().for_each(|partition| partition.hold());
     }
 
     pub(super) fn report(&self, result: Result<(), Error>, partition: Option<TopicPartition>) {
@@ -127,6 +142,9 @@ impl Subscription {
                 }
                 event_types::OFFSET_COMMIT => {
                     self.marks.heard(&Commit::of(&event), None);
+                    if EXPELLED.contains(&event.error()) {
+                        self.hold_what_stays();
+                    }
                     if !matches!(event.error(), 0 | codes::NO_OFFSET) {
                         let error = KafkaError::with_reason(event.error(), event.error_text());
                         self.mailbox.push(SubscriptionEvent::Error { error, partition: None });
