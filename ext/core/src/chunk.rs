@@ -288,8 +288,8 @@ impl Chunk {
         self.referenced[index / 64].load(Ordering::Acquire) & 1 << (index % 64) != 0
     }
 
-    /// Ends the batch's use. Returns false if message objects still hold all of its bytes. A document that is read later
-    /// is decoded then: few are, and the others' trees would stay until a garbage collection.
+    /// Ends the batch's use. Returns false if message objects still hold all of its bytes. A document that is read
+    /// later is decoded then: few are, and the others' trees would stay until a garbage collection.
     pub fn release(&self) -> bool {
         self.released.store(true, Ordering::Release);
         self.thin() || {
