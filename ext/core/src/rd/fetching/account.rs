@@ -73,11 +73,11 @@ struct WatchedPartition {
 }
 
 impl WatchedPartition {
-    /// Whether more waits than its consumer finishes until the next fetch comes. That is late if the broker keeps the
-    /// one before, to wait for a quiet partition.
+    /// Whether more messages wait than its consumer finishes until the next fetch comes. That is late if the broker
+    /// keeps the one before, to wait for a quiet partition.
     fn is_ahead(&self, queued: usize, late: bool, now: i64) -> bool {
-        let finished = self.finished.bytes(now);
-        self.waiting(queued, 0) > ENOUGH.max(if late { finished } else { finished / 4 })
+        let finished = self.finished.bytes(now) / self.size.max(1);
+        queued + self.rest > (ENOUGH / (ENTRY + self.size)).max(if late { finished } else { finished / 4 })
     }
 
     /// Bytes that wait, with so many messages in the queue.

@@ -206,7 +206,7 @@ fn a_partition_beside_a_quiet_one_may_have_what_its_consumer_finished_of_late() 
     let mut world = World { limit: usize::MAX - 1, ..World::of(2) };
     world.read(0, 14_000, 0);
     world.give_back(0, 14_000);
-    world.queued[0] = 10_000;
+    world.queued[0] = 14_000;
     assert_eq!(vec![0, 1], world.open());
     world.queued[0] += 1;
     assert_eq!(vec![1], world.open());
@@ -217,7 +217,7 @@ fn busy_partitions_may_have_a_quarter_of_what_their_consumers_finished_of_late()
     let mut world = World { limit: usize::MAX - 1, ..World::of(2) };
     world.read(0, 14_000, 0);
     world.give_back(0, 14_000);
-    world.queued = vec![2_500, 1];
+    world.queued = vec![3_500, 1];
     assert_eq!(vec![0, 1], world.open());
     world.queued[0] += 1;
     assert_eq!(vec![1], world.open());
