@@ -14,14 +14,15 @@ SUPPORT = File.expand_path("support", __dir__)
 KARAFKA = ["#{SUPPORT}/reader_karafka.rb"].freeze
 PELTON = ["-I#{__dir__}/../lib", "#{__dir__}/../exe/pelton", "server", "-r", "#{SUPPORT}/reader_pelton.rb"].freeze
 PEER = "Karafka tuned" # fetch.queue.backoff.ms is 10
-SERVERS = { "Karafka" => KARAFKA, PEER => KARAFKA,
-            "Pelton" => PELTON, "Pelton --no-tune" => [*PELTON, "--no-tune"] }.freeze
+SMALL = "Pelton, 32 MB" # config.memory
+SERVERS = { "Karafka" => KARAFKA, PEER => KARAFKA, "Pelton" => PELTON, SMALL => PELTON,
+            "Pelton --no-tune" => [*PELTON, "--no-tune"] }.freeze
 
 # Messages/s, MB at most and MB at the end, of a process of its own.
 def serve(server, topic, count, work)
   yjit = ("--yjit" if defined?(RubyVM::YJIT) && RubyVM::YJIT.enabled?)
   environment = { "BENCH_READER" => [topic, count, work].join(","), "PELTON_BOOTSTRAP" => Cluster.bootstrap,
-                  "BENCH_TUNED" => ("1" if server == PEER) }
+                  "BENCH_TUNED" => ("1" if server == PEER), "BENCH_MEMORY" => ("32MB" if server == SMALL) }
   command = [environment, RbConfig.ruby, *yjit, *SERVERS.fetch(server)]
   output = Dir.mktmpdir { |folder| IO.popen(command, chdir: folder, &:readlines) } # Karafka logs to a file there
   line = output.grep(/\A[\d.]+ [\d.]+ [\d.]+$/).last or raise "#{server} did not finish: #{output.last(5).join}"

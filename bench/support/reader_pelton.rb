@@ -16,6 +16,7 @@ end
 Pelton.configure do |config|
   config.kafka = { "bootstrap.servers" => ENV.fetch("PELTON_BOOTSTRAP") }
   config.group_id = "#{topic}-#{Process.pid}"
+  config.memory = ENV["BENCH_MEMORY"] if ENV["BENCH_MEMORY"]
 end
 
 Pelton.routes { topic(topic, to: reader) { decode :json if work == "read" } }

@@ -9,6 +9,7 @@ class BenchmarksPageTest < Minitest::Test
     cells unless cells.nil? || cells[0] == "Work"
   end
   MARKS = { "¹" => /AMD EPYC.* 2026-11-23 /, "³" => /AMD EPYC.* 2026-11-28 /, "⁴" => /AMD EPYC.* 2026-11-29 /,
+            "⁵" => /AMD EPYC.* 2026-11-30 /,
             nil => /Intel.* 2026-11-2[012] / }.freeze
   MILLION = 1_000_000
 
@@ -62,6 +63,9 @@ class BenchmarksPageTest < Minitest::Test
     "most memory" => ["karafka", *["Pelton", "Karafka tuned"].map do |who|
       ["1 KB", "5 KB"].product(%w[untouched read]).map { |size, work| ["4.0", "#{size} #{work}, #{who}", "MB most"] }
     end],
+    "the same with `config.memory" => ["karafka", ["MB most", "msg/s"].flat_map do |unit|
+      ["1 KB", "5 KB"].product(%w[untouched read]).map { |size, work| ["4.0", "#{size} #{work}, Pelton, 32 MB", unit] }
+    end, []],
     "90,000 messages" => ["framework", both("1 KB, untouched", MILLION), both("C loop, 1 KB", MILLION)],
     "the same at 5 KB" => ["framework", [*both("5 KB text, payload read (JSON)"),
                                          *both("5 KB text, payload read (JSON), roomy heap")],
@@ -94,7 +98,7 @@ class BenchmarksPageTest < Minitest::Test
       assert_figures(bench, ours, pelton)
       assert_figures(bench, peers, others.to_s[/in the same run.*?(?=; [A-Z]|; its own|\z)/].to_s)
       (ours + peers).map(&:first).uniq.each do |ruby|
-        assert_match MARKS.fetch(work[/[¹³⁴]\z/]), result(bench, ruby).lines[2], "#{work}: machine of Ruby #{ruby}"
+        assert_match MARKS.fetch(work[/[¹³⁴⁵]\z/]), result(bench, ruby).lines[2], "#{work}: machine of Ruby #{ruby}"
       end
     end
   end
