@@ -2,6 +2,10 @@
 
 mod support;
 
+#[cfg(wraps)]
+use pelton_core::embedded::EmbeddedCluster;
+#[cfg(wraps)]
+use pelton_core::producer::Producer;
 use pelton_core::rd::codes;
 use pelton_core::subscription::{Options, Subscription, SubscriptionEvent};
 use pelton_core::wait::Parker;
@@ -137,34 +141,61 @@ fn nothing_is_left_out_after_a_fetch_error_and_a_cooperative_rebalance() {
     close_producer(&writer);
 }
 
+/// Twenty messages.
+#[cfg(wraps)]
+fn twenty() -> Vec<Vec<u8>> {
+    vec![b"x".to_vec(); 20]
+}
+
+/// Two members, of which the first had both partitions and read ten messages of each. It has to give one back, and its
+/// answer is to come.
+#[cfg(wraps)]
+struct Revoking {
+    writer: Arc<Producer>,
+    first: Arc<Subscription>,
+    second: Arc<Subscription>,
+    seen: Seen,
+    token: u64,
+    revoked: usize,
+}
+
+#[cfg(wraps)]
+impl Revoking {
+    fn of(cluster: &EmbeddedCluster, topic: &str) -> Self {
+        let servers = cluster.bootstrap_servers();
+        let writer = producer(&servers, &[]);
+        let more = [("partition.assignment.strategy", "cooperative-sticky"), ("session.timeout.ms", "6000")];
+        let join = || {
+            let member = subscription(&servers, "g", Options::default(), &more);
+            member.subscribe([topic]).expect("subscribed");
+            member
+        };
+        let mut seen = Seen::default();
+        let first = join();
+        produce_all(&writer, topic, 2, &twenty());
+        seen.watch(&[&first], |seen| seen.offsets.iter().all(|offsets| offsets.len() == 10));
+        first.commit().expect("committed");
+        let second = join();
+        let (token, given) = loop {
+            match taken(&first) {
+                SubscriptionEvent::Revoked { token, partitions, lost: false } => break (token, partitions),
+                event => seen.note(0, &first, event),
+            }
+        };
+        assert_eq!(1, given.len());
+        Self { writer, first, second, seen, token, revoked: given[0].1 as usize }
+    }
+}
+
 /// It would do the work of others for as long as the job of a revoked partition runs.
 #[cfg(wraps)]
 #[test]
 fn expelled_member_reads_nothing_more_until_its_revocation_is_answered() {
     const OFFSET_COMMIT: i16 = 8;
     let cluster = cluster("expelled", 2);
-    let servers = cluster.bootstrap_servers();
-    let writer = producer(&servers, &[]);
-    let produce = || produce_all(&writer, "expelled", 2, &vec![b"x".to_vec(); 20]);
-    let more = [("partition.assignment.strategy", "cooperative-sticky"), ("session.timeout.ms", "6000")];
-    let join = || {
-        let member = subscription(&servers, "g", Options::default(), &more);
-        member.subscribe(["expelled"]).expect("subscribed");
-        member
-    };
-    let mut seen = Seen::default();
-    let first = join();
-    produce();
-    seen.watch(&[&first], |seen| seen.offsets.iter().all(|offsets| offsets.len() == 10));
-    first.commit().expect("committed");
-    let second = join();
-    let (token, given) = loop {
-        match taken(&first) {
-            SubscriptionEvent::Revoked { token, partitions, lost: false } => break (token, partitions),
-            event => seen.note(0, &first, event),
-        }
-    };
-    let stays = 1 - given[0].1 as usize;
+    let Revoking { writer, first, second, mut seen, token, revoked } = Revoking::of(&cluster, "expelled");
+    let produce = || produce_all(&writer, "expelled", 2, &twenty());
+    let stays = 1 - revoked;
     cluster.push_errors(OFFSET_COMMIT, &[codes::UNKNOWN_MEMBER_ID; 20]);
     produce();
     // What it has got is marked, and the commit of that is refused.
@@ -198,29 +229,8 @@ fn expelled_member_reads_nothing_more_until_its_revocation_is_answered() {
 #[test]
 fn partitions_that_stay_are_read_and_sought_while_a_revocation_waits_for_its_answer() {
     let cluster = cluster("stays", 2);
-    let servers = cluster.bootstrap_servers();
-    let writer = producer(&servers, &[]);
-    let produce = || produce_all(&writer, "stays", 2, &vec![b"x".to_vec(); 20]);
-    let more = [("partition.assignment.strategy", "cooperative-sticky"), ("session.timeout.ms", "6000")];
-    let join = || {
-        let member = subscription(&servers, "g", Options::default(), &more);
-        member.subscribe(["stays"]).expect("subscribed");
-        member
-    };
-    let mut seen = Seen::default();
-    let first = join();
-    produce();
-    seen.watch(&[&first], |seen| seen.offsets.iter().all(|offsets| offsets.len() == 10));
-    first.commit().expect("committed");
-    let second = join();
-    let (token, given) = loop {
-        match taken(&first) {
-            SubscriptionEvent::Revoked { token, partitions, lost: false } => break (token, partitions),
-            event => seen.note(0, &first, event),
-        }
-    };
-    assert_eq!(1, given.len());
-    let revoked = given[0].1 as usize;
+    let Revoking { writer, first, second, mut seen, token, revoked } = Revoking::of(&cluster, "stays");
+    let produce = || produce_all(&writer, "stays", 2, &twenty());
     let stays = 1 - revoked;
 
     produce();
