@@ -1,10 +1,13 @@
 // The functions of librdkafka that the core puts its own in front of (in src/rd: broker_wakeup, fetching,
-// decompression, rebalance_pause, unanswered_heartbeat), for the build scripts that tell the linker.
-const WRAPPED_OF_LIBRDKAFKA: [&str; 9] = [
+// decompression, rebalance_pause, unanswered_heartbeat, unanswered_request), for the build scripts that tell the linker.
+const WRAPPED_OF_LIBRDKAFKA: [&str; 12] = [
     "rd_kafka_ConsumerGroupHeartbeatRequest",
     "rd_kafka_assignment_pause",
     "rd_kafka_assignment_resume",
     "rd_kafka_msgq_allow_wakeup_at",
+    "rd_kafka_op_handle",
+    "rd_kafka_op_req",
+    "rd_kafka_op_req2",
     "rd_kafka_toppar_fetch_decide",
     "rd_kafka_toppar_get2",
     "rd_kafka_lz4_decompress",

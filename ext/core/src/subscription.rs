@@ -281,7 +281,10 @@ impl Subscription {
 
     fn release_all(&self, client: &Client) -> Result<(), Error> {
         self.unstore_done(client, None);
-        check(client.assign(None))
+        match client.assign(None) {
+            codes::DESTROY => Ok(()), // the group is left already
+            code => check(code),
+        }
     }
 
     /// librdkafka commits what is stored when it gives partitions back: also what Kafka has, even to a new topic of

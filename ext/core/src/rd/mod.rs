@@ -31,6 +31,8 @@ mod tpl;
 mod transaction;
 #[cfg(wraps)]
 mod unanswered_heartbeat;
+#[cfg(wraps)]
+mod unanswered_request;
 mod wakeup;
 
 pub use admin::{Acl, Answer, NewTopic, Request, Resource, TopicOffsets};
