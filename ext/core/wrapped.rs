@@ -1,5 +1,5 @@
-// The functions of librdkafka that the core puts its own in front of (in src/rd: broker_wakeup, fetching,
-// decompression, rebalance_pause, unanswered_heartbeat, unanswered_request), for the build scripts that tell the linker.
+// The functions of librdkafka that the core puts its own in front of, for the build scripts that tell the linker. In
+// src/rd: broker_wakeup, decompression, fetching, rebalance_pause, unanswered_heartbeat, unanswered_request.
 const WRAPPED_OF_LIBRDKAFKA: [&str; 12] = [
     "rd_kafka_ConsumerGroupHeartbeatRequest",
     "rd_kafka_assignment_pause",
