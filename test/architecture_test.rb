@@ -163,6 +163,12 @@ class ArchitectureTest < Minitest::Test
     assert_none(rust.map { |path| "#{path}: sleep: wait for a condition with a deadline" })
   end
 
+  # It writes nothing where Ruby's warnings are off, as many have them in RUBYOPT.
+  def test_no_code_writes_to_stderr_by_warn
+    calls = LIBRARY.keys.flat_map { |path| read(path).scan(/^[^#\n]*(?<![.\w])warn[ (]"/).map { |call| [path, call] } }
+    assert_none(calls.map { |path, call| "#{path}: #{call.strip}: $stderr.write is not silent without warnings" })
+  end
+
   # Sleeping by another name: to look now and then whether it is so by now.
   def test_no_code_polls_at_intervals
     assert_none(LIBRARY.flat_map do |path, file|

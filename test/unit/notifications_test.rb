@@ -183,6 +183,18 @@ class NotificationsTest < Minitest::Test
     assert_includes err, "again"
   end
 
+  # Many turn off Ruby's warnings in RUBYOPT. `warn` writes nothing then, so a failure that the app's tracker did not
+  # get was lost.
+  def test_a_listener_of_errors_that_raises_goes_to_stderr_without_ruby_s_warnings
+    verbose = $VERBOSE
+    $VERBOSE = nil
+    bus.subscribe("error.occurred") { raise "again" }
+    _, err = capture_io { bus.publish("error.occurred", error: nil) }
+    assert_equal "pelton: a subscriber of error.occurred raised RuntimeError: again\n", err
+  ensure
+    $VERBOSE = verbose
+  end
+
   class Unspeakable < StandardError
     def message = raise("no message")
   end

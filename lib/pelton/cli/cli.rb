@@ -88,7 +88,7 @@ module Pelton
     rescue Errno::EPIPE
       exit!(status) # the reader of the output ended first
     rescue SystemCallError => e
-      warn "pelton: cannot write the output: #{e.message}"
+      $stderr.write("pelton: cannot write the output: #{e.message}\n")
       exit!(1)
     end
 

@@ -61,7 +61,7 @@ module Pelton
           scheduler.unblock(blocker, fiber) if thread&.alive?
         rescue StandardError => e
           # For example, the scheduler is already closed. Other fibers are still unblocked.
-          warn("pelton.fibers: #{e.class}: #{e.message}")
+          $stderr.write("pelton.fibers: #{e.class}: #{e.message}\n")
         end
       end
     end

@@ -216,11 +216,13 @@ module Pelton
       report(e, event.name)
     end
 
-    # A failed subscriber of error.occurred is reported to stderr; not at all if stderr is closed or the message raises.
+    # A failed subscriber of error.occurred is reported to stderr, also where Ruby's warnings are off and `warn` is
+    # silent; not at all if stderr is closed or the message raises.
     def report(error, name)
       return publish("error.occurred", error: error, source: "subscriber of #{name}") unless name == "error.occurred"
 
-      warn("pelton: a subscriber of error.occurred raised #{error.class}: #{Printable.line(Printable.message(error))}")
+      text = "raised #{error.class}: #{Printable.line(Printable.message(error))}"
+      $stderr.write("pelton: a subscriber of error.occurred #{text}\n")
     rescue *CONTAINED
       nil
     end

@@ -32,7 +32,7 @@ module Pelton
           locked { nil }
           yield
         rescue Exception => e # rubocop:disable Lint/RescueException
-          report ? report.call(e) : warn("#{name} ended: #{e.full_message(highlight: false)}")
+          report ? report.call(e) : $stderr.write("#{name} ended: #{e.full_message(highlight: false)}\n")
         ensure
           locked { REGISTRY.delete(Thread.current) }
         end

@@ -53,7 +53,7 @@ module Pelton
     rescue SystemExit
       nil # the server already stops
     rescue Exception => e # rubocop:disable Lint/RescueException -- as above
-      warn("pelton: another handler of SIG#{name} raised #{e.class}: #{e.message}")
+      $stderr.write("pelton: another handler of SIG#{name} raised #{e.class}: #{e.message}\n")
     end
   end
 end
