@@ -13,10 +13,11 @@ module Pelton
     # The argument of a subscriber: `event.name`, `event.payload` and `event[:error]`. Frozen.
     #: (String, Hash[Symbol, untyped]) -> void
     Event = Struct.new(:name, :payload) do
-      # One value of the payload. Raises KeyError for a key that the event does not have.
+      # One value of the payload; nil if it is not known this time. Raises KeyError for a key that such events do not
+      # have.
       #   event[:topic] # => "orders"
       #: (Symbol) -> untyped
-      def [](key) = payload.fetch(key)
+      def [](key) = payload.fetch(key) { payload.fetch(key) unless TABLE[name]&.keys&.include?(key) }
     end
 
     # Fields with the same meaning in all events. The fourth column of TABLE has those of one event.

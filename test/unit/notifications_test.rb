@@ -18,6 +18,14 @@ class NotificationsTest < Minitest::Test
     assert_predicate seen.first.payload, :frozen?
   end
 
+  # A subscriber that asked for the topic of each error raised KeyError for one that has none.
+  def test_a_value_that_an_event_has_only_sometimes_is_nil
+    seen = []
+    bus.subscribe("error.occurred") { |event| seen << event.name << event[:topic] }
+    bus.publish("error.occurred", error: IOError.new, source: "kafka")
+    assert_equal ["error.occurred", nil], seen
+  end
+
   ENDING = <<~'RUBY'
     require "pelton/runtime/notifications"
     bus = Pelton::Notifications.new
