@@ -22,13 +22,14 @@ class WebLookTest < Minitest::Test
   class ManyGroups
     attr_reader :asked
 
-    def initialize(ids)
-      @ids = ids
+    # empty: those of the ids that have no members.
+    def initialize(ids, empty: [])
+      @states = ids.to_h { |id| [id, empty.include?(id) ? :empty : :stable] }
       @asked = []
     end
 
     def topics(timeout:) = answer(:topics, 0, timeout, {})
-    def groups(timeout:) = answer(:groups, 0, timeout, ["", *@ids].to_h { |id| [id, :empty] })
+    def groups(timeout:) = answer(:groups, 0, timeout, { "" => :empty, **@states })
     def describe_groups(*ids, timeout:) = answer(:describe_groups, ids.size, timeout, ids.to_h { |id| [id, group(id)] })
     def group_offsets(id, timeout:) = answer(:group_offsets, 1, timeout, { [id, 0] => 7 })
     def offsets(positions, committed:, timeout:) = answer(:offsets, 0, timeout, positions && committed ? nil : {})
@@ -37,7 +38,7 @@ class WebLookTest < Minitest::Test
     private
 
     def group(id)
-      Pelton::Admin::GroupDescription.new(id: id, state: :empty, type: :classic, assignor: "", coordinator: 1,
+      Pelton::Admin::GroupDescription.new(id: id, state: :stable, type: :classic, assignor: "", coordinator: 1,
                                           members: [])
     end
 
@@ -69,6 +70,17 @@ class WebLookTest < Minitest::Test
     asked = asked.select { |question,| %i[describe_groups group_offsets].include?(question) }
     expected = [10, 10, 5].flat_map { |count| [[:describe_groups, count], *([[:group_offsets, 1]] * count)] }
     assert_equal expected, asked
+  end
+
+  # Each group cost four requests, though the list of groups says which have no members. Two are for its commits.
+  def test_a_look_describes_no_group_without_members
+    ids = Array.new(25) { |number| "group-#{number}" }
+    admin = ManyGroups.new(ids, empty: ids.values_at(0, 3, *10..19))
+    found = Web::Observation.take(admin, timeout: 15, longest: 60)
+    assert_equal [8, 5], admin.asked.select { |question,| question == :describe_groups }.map { |_, count,| count }
+    assert_equal [ids, ids], [found.groups.keys, found.commits.keys]
+    assert_equal [:empty, :stable], found.groups.values_at("group-3", "group-4").map(&:state)
+    assert_empty found.owners("group-3")
   end
 
   # They were asked one by one: with hundreds of groups, a look took longer than the time between two.

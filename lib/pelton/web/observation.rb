@@ -40,13 +40,22 @@ module Pelton
       # Groups and their commits. librdkafka cannot ask about the group without a name, which clients before 2019 have
       # left.
       def self.groups(admin, left)
-        ids = admin.groups(**left.call).keys.reject(&:empty?)
-        ids.each_slice(GROUPS).with_object([{}, {}]) do |some, (groups, commits)|
-          groups.update(admin.describe_groups(*some, **left.call))
+        states = admin.groups(**left.call).reject { |id, _| id.empty? }
+        states.keys.each_slice(GROUPS).with_object([{}, {}]) do |some, (groups, commits)|
+          groups.update(described(states.slice(*some)) { |ids| admin.describe_groups(*ids, **left.call) })
           commits.update(commits(some) { |id| admin.group_offsets(id, **left.call).compact })
         end
       end
       private_class_method :groups
+
+      # The list of groups says which are empty. A question about them would tell nothing more that pages show.
+      def self.described(states)
+        empty, others = states.partition { |_, state| state == :empty }.map { |some| some.map(&:first) }
+        found = empty.to_h { |id| [id, Admin::GroupDescription.new(id: id, state: :empty, members: [])] }
+        found.update(yield(others)) if others.any?
+        found.slice(*states.keys)
+      end
+      private_class_method :described
 
       # librdkafka asks about one group at a time, so several threads ask. The first error ends all.
       def self.commits(ids, &ask)
