@@ -94,6 +94,10 @@ Scenario.run do
       places = [".brand a", "h1", "#live > *", "footer p"].map { |selector| left.call(selector).first }
       equal(1, places.uniq.size, "the left edges at #{size.first}: #{places}")
     end
+    browser.show([320, 640])
+    browser.visit("#{address}/")
+    edges = [".figures", ".plot", ".scroll"].map { |selector| left.call(selector) }
+    equal(1, edges.uniq.size, "the edges of figures, plots and tables at 320: #{edges}")
     browser.show([390, 844])
     browser.visit("#{address}/groups")
     check(left.call("#live tbody td.number").last < 390, "a phone shows numbers beside a long name")
