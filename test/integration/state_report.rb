@@ -5,7 +5,7 @@
 require "support/scenario"
 
 # TTIN: a running server prints its partitions and threads, with a mark for a call that runs for long_call, and goes on.
-# Its title shows state and lag. With --processes each child does so.
+# Its title shows state and lag. With --processes each child does so, and the parent's title counts them.
 
 REPORTED = <<~RUBY
   require "pelton"
@@ -41,7 +41,7 @@ Scenario.run do
 
   server = start.call
   eventually(20, -> { "a job\n#{server.output}" }) { server.output.include?("job\n") }
-  title = -> { File.read("/proc/#{server.pid}/cmdline").delete("\0") }
+  title = ->(pid = server.pid) { File.read("/proc/#{pid}/cmdline").delete("\0") }
   busy = /server: running, group-.*, 1 of 5 busy, lag 10/
   eventually(20, -> { "a title with numbers: #{title.call}" }) { title.call.match?(busy) }
   reports = -> { server.output.scan(/^thread pelton\.report /).size }
@@ -69,6 +69,11 @@ Scenario.run do
 
   parent = start.call("--processes", "2")
   eventually(30, -> { "a job\n#{parent.output}" }) { parent.output.include?("job\n") }
+  pids = parent.output.scan(/started process (\d) \(pid (\d+)\)/).sort.map(&:last)
+  titles = -> { [parent.pid, *pids].map { |pid| title.call(pid) } }
+  numbered = [0, 1].map { |number| /\Apelton server #{number}: running, group-.*, \d of 5 busy, lag \d+\z/ }
+  wanted = ["pelton server: 2 of 2 processes run", *numbered]
+  eventually(20, -> { "titles: #{titles.call}" }) { wanted.zip(titles.call).all? { |want, found| found[want] } }
   parent.kill(:TTIN)
   eventually(20, -> { "two reports\n#{parent.output}" }) { parent.output.scan(/^pelton \d+: running/).uniq.size == 2 }
   parent.kill(:TERM)

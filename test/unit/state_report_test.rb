@@ -118,6 +118,21 @@ class StateReportTest < Minitest::Test
     Process.setproctitle(before)
   end
 
+  def test_the_title_of_a_parent_counts_the_processes_that_run
+    before = $PROGRAM_NAME
+    app = Pelton::App.new
+    app.configure { |config| config.logger = nil }
+    title = Pelton::CLI::ProcessTitle::Parent.keep(app, 2)
+    publish = ->(name, **facts) { app.notifications.publish(name, **facts) }
+    [0, 1].each { |process| publish.call("process.started", process: process, pid: 10 + process) }
+    assert_equal "pelton server: 2 of 2 processes run", title.to_s
+    publish.call("process.ended", process: 1, pid: 11, status: nil, signal: "KILL", due_in: 1.0)
+    assert_equal "pelton server: 1 of 2 processes run", title.to_s
+    assert_equal title.to_s, File.read("/proc/self/cmdline").delete("\0") if File.exist?("/proc/self/cmdline")
+  ensure
+    Process.setproctitle(before)
+  end
+
   private
 
   # The session's partitions.

@@ -6,6 +6,36 @@ module Pelton
     #   pelton server: running, billing, 2 of 5 busy, lag 120
     # The numbers are at most config.stats_interval (30 s) old.
     class ProcessTitle
+      # That of the parent with --processes, which serves nothing itself:
+      #   pelton server: 3 of 4 processes run
+      class Parent
+        # count: of the processes that should run.
+        #: (App, Integer) -> void
+        def self.keep(app, count) = app.subscribe(new(count))
+
+        #: (Integer) -> void
+        def initialize(count)
+          @count = count
+          # Numbers of those that run.
+          @running = []
+        end
+
+        #: (Events::Event) -> void
+        def on_process_started(event)
+          @running |= [event[:process]]
+          Process.setproctitle(to_s)
+        end
+
+        #: (Events::Event) -> void
+        def on_process_ended(event)
+          @running.delete(event[:process])
+          Process.setproctitle(to_s)
+        end
+
+        # "pelton server: 3 of 4 processes run"
+        def to_s = "pelton server: #{@running.size} of #{@count} processes run"
+      end
+
       # process: its number with --processes.
       #: (App, ?Integer?) -> void
       def self.keep(app, process = nil) = app.subscribe(new(process))

@@ -64,6 +64,7 @@ module Pelton
         def supervise
           boot { prepare && check && show_metrics } or return 1
           timeout = app.config.shutdown_timeout
+          ProcessTitle::Parent.keep(app, options[:processes])
           Supervisor.new(options[:processes], bus: app.notifications, timeout: timeout) do |process, orders|
             @metrics&.serve(process)
             ProcessTitle.keep(app, process)
