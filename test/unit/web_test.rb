@@ -291,6 +291,14 @@ class WebTest < Minitest::Test
     assert_equal 404, post("/actions/nothing", { token: TOKEN }, **own, **cookies).status
   end
 
+  # With Rack 3, each action of a dashboard in a Rails app was refused: Rails had read the form.
+  def test_a_form_that_the_app_s_middleware_has_read_is_known
+    text = URI.encode_www_form(token: TOKEN, letter: ["0/1"])
+    read = { "rack.input": StringIO.new(text).tap(&:read), "rack.request.form_vars": text }
+    assert_equal 404, post("/actions/nothing", {}, **read).status
+    assert_equal 403, post("/actions/nothing", {}, **read, "rack.request.form_vars": nil).status
+  end
+
   def test_an_action_that_fails_says_why_and_returns_to_its_page
     @answers[:names] = []
     back = { token: TOKEN, topic: "orders", partition: 0, offset: 3, back: "//evil.example/" }

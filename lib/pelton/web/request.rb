@@ -74,7 +74,13 @@ module Pelton
       private
 
       def query = @env["QUERY_STRING"].to_s
-      def body = @env["rack.input"]&.read(BODY).to_s
+
+      # The text of a form. Middleware of the app may have read it before, as Rails' does to look for _method. From Rack
+      # 3 on, it cannot be read again, but Rack keeps the text.
+      def body
+        text = @env["rack.input"]&.read(BODY).to_s
+        text.empty? ? @env["rack.request.form_vars"].to_s.byteslice(0, BODY) : text
+      end
 
       # Those of a form count more.
       def pairs = @pairs ||= fields(query) + (get? ? [] : fields(body))
