@@ -88,6 +88,20 @@ class EmbeddedEventsTest < Minitest::Test
     assert_equal %w[transaction.started transaction.committed transaction.started transaction.aborted], take(4, order)
   end
 
+  def test_events_of_the_default_app
+    seen = []
+    Pelton.define_event("orders.counted", count: "number of orders")
+    named = Pelton.subscribe("orders.counted") { |event| seen << [:named, event[:count]] }
+    matching = Pelton.subscribe(/\Aorders\./) { |event| seen << [:matching, event[:count]] }
+    all = Pelton.subscribe(:all) { |event| seen << [:all, event[:count]] if event.name == "orders.counted" }
+    Pelton.publish("orders.counted", count: 1)
+    Pelton.unsubscribe(matching)
+    Pelton.publish("orders.counted", count: 2)
+    assert_equal [[:named, 1], [:matching, 1], [:all, 1], [:named, 2], [:all, 2]], seen
+  ensure
+    [named, all].compact.each { |subscriber| Pelton.unsubscribe(subscriber) }
+  end
+
   def test_produced_messages_are_counted_by_call_and_topic
     name = topic
     other = topic
