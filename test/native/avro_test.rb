@@ -132,9 +132,23 @@ class NativeAvroTest < Minitest::Test
       end
     end
     error = assert_raises(Pelton::EncodeError) { encode(BigDecimal("1.2345"), DECIMAL) }
-    assert_includes error.message, "expected decimal of 12 digits, 3 after the decimal point, got a decimal with 4"
+    assert_includes error.message, "expected decimal of 12 digits: at most 9 before and 3 after the decimal point, " \
+                                   "got a decimal with 1 digits before and 4 after the decimal point"
     assert_raises(Pelton::EncodeError) { encode(BigDecimal("NaN"), DECIMAL) }
     assert_raises(Pelton::EncodeError) { encode(BigDecimal("1e99999999"), DECIMAL) }
+  end
+
+  # "123456789.00" with precision 10 and scale 2: the error named 0 digits after the decimal point, which are no fault.
+  def test_decimal_with_too_many_digits_before_the_point_names_their_number
+    schema = { **DECIMAL, "precision" => 10, "scale" => 2 }
+    wanted = "expected decimal of 10 digits: at most 8 before and 2 after the decimal point, got"
+    { BigDecimal("123456789.00") => "a decimal with 9 digits before and 0 after the decimal point",
+      BigDecimal("-1.5e20") => "a decimal with 21 digits before and 0 after the decimal point",
+      BigDecimal("0.001") => "a decimal with 0 digits before and 3 after the decimal point",
+      -123_456_789 => "an Integer of 9 digits" }.each do |value, got|
+      error = assert_raises(Pelton::EncodeError) { encode(value, schema) }
+      assert_includes error.message, "#{wanted} #{got}"
+    end
   end
 
   # A million million zeros would have ended the process.
@@ -184,7 +198,7 @@ class NativeAvroTest < Minitest::Test
   def test_integers_are_decimals_and_floats_are_none
     assert_equal "061e8480", encode(2000, DECIMAL).unpack1("H*")
     error = assert_raises(Pelton::EncodeError) { encode(10**12, DECIMAL) }
-    assert_includes error.message, "got an Integer of 40 bits"
+    assert_includes error.message, "got an Integer of 13 digits"
     assert_raises(Pelton::EncodeError) { encode(1.5, DECIMAL) }
   end
 
@@ -206,7 +220,7 @@ class NativeAvroTest < Minitest::Test
 
   UNFIT = {
     { "id" => "7" } => "id: expected long, got a String of 1 byte",
-    { "id" => 2**63 } => "id: expected long, got a decimal with 0 digits after the decimal point",
+    { "id" => 2**63 } => "id: expected long, got a decimal with 19 digits before and 0 after the decimal point",
     { "kind" => "LOST" } => "kind: expected a symbol of enum shop.Kind, got a String of 4 bytes",
     { "day" => Time.now } => "day: expected date, got a Time",
     { "note" => 3 } => "note: expected null or string, got an Integer of 2 bits",

@@ -1,5 +1,7 @@
 //! A value on its way into a document.
 
+use super::decimal;
+
 /// A value to be written; its type says how.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Datum {
@@ -65,7 +67,10 @@ impl Datum {
             Self::Map(pairs) => format!("a Hash of {}", pairs.len()),
             Self::Time { .. } => "a Time".to_owned(),
             Self::Date(_) => "a Date".to_owned(),
-            Self::Decimal { scale, .. } => format!("a decimal with {scale} digits after the decimal point"),
+            Self::Decimal { unscaled, scale } => {
+                let (before, after) = decimal::places(unscaled, *scale);
+                format!("a decimal with {before} digits before and {after} after the decimal point")
+            }
             Self::Other(what) => what.clone(),
         }
     }

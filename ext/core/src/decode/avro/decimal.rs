@@ -31,6 +31,16 @@ pub(super) fn parts(value: &Datum) -> Option<(Vec<u8>, i32)> {
     (unscaled.len() <= MOST_BYTES).then_some((unscaled, scale))
 }
 
+/// How many digits a number has before the decimal point, and how many after it.
+pub(super) fn places(unscaled: &[u8], scale: i64) -> (i64, i64) {
+    let digits = Whole::read(unscaled).digits();
+    let count = match digits.trim_start_matches('-') {
+        "0" => return (0, 0),
+        digits => digits.len() as i64,
+    };
+    (count.saturating_sub(scale).max(0), scale.max(0))
+}
+
 fn raw(value: &Datum) -> Option<(Vec<u8>, i64)> {
     match value {
         Datum::Int(value) => Some((value.to_be_bytes().to_vec(), 0)),

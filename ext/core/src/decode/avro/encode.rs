@@ -298,7 +298,10 @@ impl Schema {
             (_, None) => self.shown(of),
             (_, Some(logical)) => match logical {
                 Logical::Decimal { precision, scale } => {
-                    format!("decimal of {precision} digits, {scale} after the decimal point")
+                    let before = precision.saturating_sub(scale);
+                    format!(
+                        "decimal of {precision} digits: at most {before} before and {scale} after the decimal point"
+                    )
                 }
                 Logical::BigDecimal => format!("big-decimal of at most {MOST_BYTES} bytes"),
                 Logical::Uuid => "uuid".to_owned(),

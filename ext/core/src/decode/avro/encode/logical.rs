@@ -41,7 +41,11 @@ impl Schema {
                 (Some(_), _) => put_sized(to, text.as_bytes()),
             },
             (Logical::Decimal { precision, scale }, given) => {
-                let Some(unscaled) = decimal::unscaled(given, precision, scale) else { return refuse() };
+                let Some(unscaled) = decimal::unscaled(given, precision, scale) else {
+                    let Datum::Int(number) = given else { return refuse() };
+                    let digits = number.unsigned_abs().to_string().len();
+                    return Some(unfit(format!("expected {}, got an Integer of {digits} digits", self.wanted(of))));
+                };
                 match self.at(of) {
                     Type::Fixed(fixed) if fixed.size > MAX_LENGTH.saturating_sub(to.len()) => {
                         return Some(unfit(format!("a document of more than {MAX_LENGTH} bytes")));
