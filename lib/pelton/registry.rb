@@ -27,8 +27,10 @@ module Pelton
     # Seconds for which a failed request is remembered. So a thousand messages do not wait for the same timeout one by
     # one.
     FAILED_TTL = 1
+    # Seconds for which a subject's latest schema stays in use after the registry did not answer, if `ttl` is less.
+    OUTAGE_TTL = 30
     autoload :Http, File.expand_path("registry/http", __dir__)
-    private_constant :FAILED_TTL
+    private_constant :FAILED_TTL, :OUTAGE_TTL
 
     # A registry that reads schemas from a folder's files, such as `orders-value.avsc`, `7.avsc` or
     # `orders-value.7.avsc`.
@@ -49,7 +51,7 @@ module Pelton
       @source = source || Http.new(urls, **options)
       @ttl = seconds(:ttl, ttl)
       @missing_ttl = seconds(:missing_ttl, missing_ttl)
-      @cache = Cache.new
+      @cache = Cache.new(outage: OUTAGE_TTL)
     end
 
     # The schema with this number.
@@ -68,7 +70,8 @@ module Pelton
     #: (Integer) -> Schema
     def fingerprint(number) = fetch([:fingerprint, number], nil) { @source.fingerprint(number) }
 
-    # The newest schema of a subject. If the registry does not answer, the last known one.
+    # The newest schema of a subject, at most `ttl` seconds old. To get a newer one than the last known, it waits up to
+    # 1 s. If the registry does not answer by then, it returns the last known one.
     #   registry.latest("orders-value").id # => 7
     #: (String) -> Schema
     def latest(subject) = fetch([:latest, subject], @ttl) { @source.version(subject, "latest") }

@@ -2,17 +2,21 @@
 
 require_relative "../test_helper"
 require "pelton/registry/cache"
+require "support/forked_child"
 
 # What a registry answered, and threads that are interrupted while they ask.
 class RegistryCacheTest < Minitest::Test
+  include ForkedChild
+
   class Stop < Exception; end # rubocop:disable Lint/InheritException
 
   # Everybody who wanted the same waited for ever.
   def test_thread_interrupted_at_any_line_leaves_no_other_waiting
     points = 0
-    %i[raise kill].each do |kind|
+    %i[raise kill].product([false, true]).each do |kind, expired|
       (1..).each do |at|
         cache = Pelton::Registry::Cache.new
+        cache.fetch(:a, 0, ->(_) { 1 }) { 6 } if expired
         break unless interrupted(kind, at) { fetch(cache) }
 
         points += 1
@@ -21,7 +25,7 @@ class RegistryCacheTest < Minitest::Test
         assert_equal 7, other.value
       end
     end
-    assert_operator points, :>, 10
+    assert_operator points, :>, 20
   end
 
   def test_errors_that_are_kept
@@ -54,6 +58,55 @@ class RegistryCacheTest < Minitest::Test
     assert_equal 2, ask.call { raise answers[0] }
     assert_raises(Pelton::RegistryError, "it is said to be gone") { ask.call { raise answers[2] } }
     assert_raises(Pelton::RegistryError) { ask.call { raise answers[0] } }
+  end
+
+  # An outage stopped each produce for all timeouts of the request, again and again.
+  def test_known_schema_is_used_while_the_registry_hangs
+    cache = Pelton::Registry::Cache.new(patience: 0.01)
+    gate = Thread::Queue.new
+    asked = Thread::Queue.new
+    ask = lambda do |ttl = 0|
+      cache.fetch(:a, ttl, ->(_) { 0 }) do
+        asked << true
+        gate.pop
+      end
+    end
+    assert_equal 1, cache.fetch(:a, 0, ->(_) { 0 }) { 1 }
+    assert_equal [1, 1, 1], Array.new(3) { ask.call }, "while nothing answers"
+    asked.pop
+    assert_empty asked, "one request for all"
+    gate << 2
+    renewals.each { |thread| assert thread.join(10 * Guard::PATIENCE) }
+    cache = Pelton::Registry::Cache.new
+    assert_equal 1, cache.fetch(:a, 0, ->(_) { 0 }) { 1 }
+    gate << 3
+    assert_equal 3, ask.call(600), "who can get the new one within the patience, gets it"
+    assert_equal 3, ask.call
+  end
+
+  def test_expired_schema_is_used_for_a_longer_time_after_an_outage
+    cache = Pelton::Registry::Cache.new(outage: 600)
+    assert_equal 1, cache.fetch(:a, 0, ->(_) { 0 }) { 1 }
+    assert_equal 1, cache.fetch(:a, 0, ->(_) { 0 }) { raise Pelton::RegistryError }
+    assert_equal 1, cache.fetch(:a, 0, ->(_) { 0 }) { flunk "asks again" }
+  end
+
+  def test_unexpected_error_of_a_renewal_is_raised_where_it_was_wanted
+    cache = Pelton::Registry::Cache.new
+    assert_equal 1, cache.fetch(:a, 0, ->(_) { 0 }) { 1 }
+    2.times { assert_raises(KeyError) { cache.fetch(:a, 0, ->(_) { 0 }) { raise KeyError } } }
+    assert_equal 2, cache.fetch(:a, 0, ->(_) { 0 }) { 2 }
+  end
+
+  # Its request ran on a thread of the parent.
+  def test_forked_child_asks_for_a_newer_schema_by_itself
+    cache = Pelton::Registry::Cache.new(patience: 0.01)
+    gate = Thread::Queue.new
+    assert_equal 1, cache.fetch(:a, 0, ->(_) { 0 }) { 1 }
+    assert_equal 1, cache.fetch(:a, 0, ->(_) { 0 }) { gate.pop }
+    in_child { nil until cache.fetch(:a, 0, ->(_) { 0 }) { 2 } == 2 }
+    gate << 1
+    renewals.each { |thread| assert thread.join(10 * Guard::PATIENCE) }
   end
 
   def test_status_500_is_retried_and_status_499_is_an_answer
@@ -90,6 +143,8 @@ class RegistryCacheTest < Minitest::Test
   end
 
   private
+
+  def renewals = Pelton::Threads.list.select { |thread| thread.name == "pelton.registry" }
 
   def fetch(cache) = cache.fetch(:a, nil, ->(_) { 1 }) { 7 }
 
