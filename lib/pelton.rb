@@ -65,6 +65,11 @@ module Pelton
     #: () -> Producer
     def producer = app.producer
 
+    # The middleware of all producers; see App#middleware.
+    #   Pelton.middleware.append(->(message) { message.merge(headers: { "tenant" => Tenant.id }) })
+    #: () -> Producer::Middleware
+    def middleware = app.middleware
+
     # The admin client; see App#admin.
     #   Pelton.admin.create_topic("orders", partitions: 4)
     #: () -> Admin

@@ -32,12 +32,19 @@ module Pelton
     #: (config: Config, notifications: Notifications)
     attr_reader :config, :notifications
 
+    # The middleware of all producers of the app: its producer, the variants, the pools, and those of `transactional`
+    # routes. Unlike `producer`, it may be called while the configuration is set.
+    #   app.middleware.append(->(message) { message.merge(headers: { "tenant" => Tenant.id }) })
+    #: () -> Producer::Middleware
+    attr_reader :middleware
+
     #: (?native: Module?) -> void
     def initialize(native: nil)
       @native = native
       @config = Config.new
       @notifications = Notifications.new
       @failure_log = FailureLog.new(@config, @notifications)
+      @middleware = Producer::Middleware.new
       @routing = Routing.new
       @lock = Mutex.new
       @topics = @admin = @producer = @server = nil # made at their first use, under @lock
@@ -79,7 +86,7 @@ module Pelton
     #: () -> Producer
     def producer
       @producer || @lock.synchronize do
-        @producer ||= Producer.new(@config.freeze, bus: @notifications, native: @native)
+        @producer ||= Producer.new(@config.freeze, bus: @notifications, native: @native, middleware: @middleware)
       end
     end
 
@@ -100,7 +107,7 @@ module Pelton
     #:   ?{ (Integer) -> Hash[String, untyped] } -> ProducerPool
     def producer_pool(size: 5, timeout: 5, kafka: {}, &options)
       @pools.add(ProducerPool.new(@config.freeze, size: size, timeout: timeout, kafka: kafka, bus: @notifications,
-                                                  native: @native, &options))
+                                                  native: @native, middleware: @middleware, &options))
     end
 
     # Reads messages in a script, without a server. The block gets each message that is in the topics now, then `each`

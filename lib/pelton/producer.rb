@@ -41,17 +41,17 @@ module Pelton
     #: () -> String
     attr_reader :name
 
-    # The list of middleware that every message passes before it is sent.
+    # The list of middleware that every message passes before it is sent: the app's, which all of its producers share.
     #   producer.middleware.append(->(message) { message.merge(headers: { "trace" => "42" }) })
     #: () -> Middleware
     attr_reader :middleware
 
     # Pelton.producer and App#producer make one for you. config: the app's settings. bus: where events are published.
     # kafka: options of librdkafka for this producer only. native: a replacement of the native module, for tests. facts:
-    # of the partition whose own producer it is, for the events of its transactions.
-    #: (Config, ?bus: Notifications, ?native: Module?, ?kafka: Hash[String, untyped], ?facts: Hash[Symbol, untyped])
-    #:  -> void
-    def initialize(config, bus: Notifications.new, native: nil, kafka: {}, facts: {})
+    # of the partition whose own producer it is, for the events of its transactions. middleware: the app's list.
+    #: (Config, ?bus: Notifications, ?native: Module?, ?kafka: Hash[String, untyped], ?facts: Hash[Symbol, untyped],
+    #:  ?middleware: Middleware) -> void
+    def initialize(config, bus: Notifications.new, native: nil, kafka: {}, facts: {}, middleware: Middleware.new)
       @config = config
       @bus = bus
       @module = native
@@ -59,9 +59,9 @@ module Pelton
       @client_factory = ClientFactory.new(self, config, bus, kafka, native, facts)
       @queue_timeout = config.queue_timeout
       @delivery_timeout = config.delivery_timeout
+      @middleware = middleware
       # The middleware's callables: the same Array in @middleware and in Producing.
-      @chain = [*(@tracer = config.tracer)]
-      @middleware = Middleware.new(@chain)
+      @chain = middleware.chain(@tracer = config.tracer)
       @source = self
       @partitioner = nil
       @partitions = Partitions.new(@client_factory.method(:native)) do |topic, timeout|

@@ -40,15 +40,17 @@ module Pelton
     #
     # A "transactional.id" that does not come from the block gets the number as a suffix. Processes must not share
     # transactional ids. So a pool with fixed ids works in one process, and raises ForkError in its forks. Raises
-    # ConfigError for wrong arguments.
-    #: (Config, ?size: Integer, ?timeout: Numeric, ?bus: Notifications, ?native: Module?, ?kafka: Hash[String, untyped])
-    #:   ?{ (Integer) -> Hash[String, untyped] } -> void
-    def initialize(config, size: 5, timeout: 5, bus: Notifications.new, native: nil, kafka: {}, &options)
+    # ConfigError for wrong arguments. middleware: the app's list.
+    #: (Config, ?size: Integer, ?timeout: Numeric, ?bus: Notifications, ?native: Module?, ?kafka: Hash[String, untyped],
+    #:   ?middleware: Producer::Middleware) ?{ (Integer) -> Hash[String, untyped] } -> void
+    def initialize(config, size: 5, timeout: 5, bus: Notifications.new, native: nil, kafka: {},
+                   middleware: Producer::Middleware.new, &options)
       @config = config
       @size = SIZE.check(size)
       @timeout = TIMEOUT.check(timeout)
       @bus = bus
       @native = native
+      @middleware = middleware
       @kafka = KAFKA.check(kafka)
       @options = options
       @close_timeout = config.delivery_timeout
@@ -217,7 +219,8 @@ module Pelton
     end
 
     def made(index)
-      @producers[index] = Producer.new(@config, bus: @bus, native: @native, kafka: options(index))
+      @producers[index] = Producer.new(@config, bus: @bus, native: @native, kafka: options(index),
+                                                middleware: @middleware)
     end
 
     def options(index)

@@ -30,11 +30,12 @@ module Pelton
     # With a block: yields it, then restores the app's own producer and returns the value of the block.
     #   Pelton::Testing.buffer { |producer| ShipOrder.call(7); producer.messages("shipped").size } # => 1
     # Without a block: returns it, for the setup of a test; call `unbuffer` in its teardown.
-    # options: those of BufferedProducer.new (`topics:`, `keep:`, `kafka:`). Call it from one thread at a time.
+    # It has the app's middleware. options: those of BufferedProducer.new (`topics:`, `keep:`, `kafka:`). Call it from
+    # one thread at a time.
     #: (?App, **untyped) ?{ (BufferedProducer) -> untyped } -> untyped
     def self.buffer(app = Pelton.app, **options)
       own = app.producer
-      producer = BufferedProducer.new(app.config, bus: app.notifications, **options)
+      producer = BufferedProducer.new(app.config, bus: app.notifications, middleware: app.middleware, **options)
       OWN[producer] = own
       app.producer = producer
       return producer unless block_given?

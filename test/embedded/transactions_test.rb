@@ -43,6 +43,47 @@ class EmbeddedTransactionsTest < Minitest::Test
     assert_equal 3, happened("transaction.committed").size
   end
 
+  # Middleware that writes a header, and keeps the outcome of each message.
+  class Tenant
+    attr_reader :outcomes
+
+    def initialize = @outcomes = Thread::Queue.new
+    def call(message) = { **message, headers: { **message[:headers].to_h, "tenant" => "acme" } }
+    def on_delivery(message, report) = @outcomes << [message[:payload], report.error&.name]
+  end
+
+  # Only the app's own producer had the middleware: copies in transactions lost the header, without an error.
+  def test_messages_of_transactional_routes_and_pools_lost_the_headers_of_middleware
+    input, out, dead = Array.new(3) { topic }
+    copying = consumer do
+      messages.each do |message|
+        raise "poison" if message.raw_payload == "poison"
+
+        transaction do |tx|
+          tx.produce_async(topic: out, payload: message.raw_payload)
+          mark_as_consumed(message)
+        end
+      end
+    end
+    app = app(group: "copies") do
+      topic(input, to: copying) do
+        transactional "copies"
+        dead_letters dead, retries: 0
+      end
+    end
+    tenant = app.middleware.append(Tenant.new)
+    pool = app.producer_pool(size: 1, kafka: { "transactional.id" => "pool" })
+    pool.transaction { |tx| tx.produce_async(topic: out, payload: "of the pool") }
+    app.start
+    other = app(group: "other") # without middleware
+    produce(other, input, %w[a poison])
+    eventually(20) { app.each(dead).to_a.any? }
+    found = app.each(out).map { |message| [message.raw_payload, message.headers["tenant"]] }
+    assert_equal [["of the pool", "acme"], %w[a acme]], found
+    assert_nil app.each(dead).first.headers["tenant"], "a copy has the message's own headers"
+    assert_equal [["of the pool", nil], ["a", nil]], take(2, tenant.outcomes)
+  end
+
   # {API => errors that cost time only}
   TRANSIENT = { INIT_PRODUCER_ID => [14, 15, 16], ADD_PARTITIONS => [14, 16, 51], END_TXN => [14, 16, 51],
                 PRODUCE => [6, 7, 19] }.freeze

@@ -7,7 +7,8 @@ require "support/scenario"
 
 # Transactions beside those of the call that runs: a background thread's, aborted and committed all the time, fail no
 # call and take no offset back; and a loop whose transaction for some messages is aborted, or whose second transaction
-# would pass them, or which seeks in its transaction, loses nothing.
+# would pass them, or which seeks in its transaction, loses nothing. Every message of them has the header of the app's
+# middleware, and those of a pool, too.
 
 MESSAGES = 60
 
@@ -54,6 +55,10 @@ Scenario.run do
       retries 3, backoff: 0.1..0.1, then: :skip # long enough for transactions of the background thread
     end
   end
+  # Only the app's own producer had it.
+  [writer, server].each do |each_app|
+    each_app.middleware.append(->(message) { { **message, headers: { "tenant" => message[:topic] } } })
+  end
   server.start
   MESSAGES.times.each_slice(20) do |numbers|
     writer.producer.produce_many_sync(numbers.map { |number| { topic: input, payload: number.to_s } })
@@ -61,8 +66,11 @@ Scenario.run do
   eventually(60, "all outputs") { committed(group, input, 1) == [MESSAGES] && turns > 20 }
   equal(true, server.stop, "stop")
   equal([MESSAGES], committed(group, input, 1), "what is committed after the stop")
-  wanted = Array.new(MESSAGES, &:to_s)
-  found = read(out, 1, MESSAGES, "isolation.level" => "read_committed").map { |_, message| message.raw_payload }
+  pool = writer.producer_pool(size: 1, kafka: { "transactional.id" => unique("pool") })
+  pool.transaction { |tx| tx.produce_async(topic: out, payload: "of a pool") }
+  wanted = [*0...MESSAGES, "of a pool"].map { |payload| [payload.to_s, { "tenant" => out }] }
+  found = read(out, 1, MESSAGES + 1, "isolation.level" => "read_committed")
+          .map { |_, message| [message.raw_payload, message.headers] }
   equal(wanted, found, "outputs")
   equal([], events(server, "message.skipped"), "messages that were skipped")
   reasons = events(server, "error.occurred").map { |event| event[:error].reason }

@@ -102,6 +102,21 @@ class TestingSessionTest < Minitest::Test
     assert_equal 1, Pelton.producer.middleware.to_a.size
   end
 
+  class CopyingConsumer < Pelton::Consumer
+    def process(message)
+      transaction { |tx| tx.produce_sync(topic: "copies", payload: message.raw_payload) }
+    end
+  end
+
+  def test_messages_of_a_transactional_route_and_of_a_pool_have_the_middleware
+    Pelton.middleware.append(->(message) { { **message, headers: { **message[:headers], "test" => "1" } } })
+    Pelton.routes { topic("in", to: CopyingConsumer) { transactional "copies" } }
+    produce("in", "x")
+    assert_equal([{ "trace" => "42", "test" => "1" }], produced_messages("copies").map(&:headers))
+    POOL.transaction { |tx| tx.produce_async(topic: "b", payload: "x") }
+    assert_equal([{ "trace" => "42" }], produced_messages("b").map(&:headers))
+  end
+
   def test_threads_of_a_consumer_end_with_the_test
     Pelton.routes { topic("orders", to: BackgroundConsumer) }
     consumer = consumer_for("orders")

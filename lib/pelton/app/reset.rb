@@ -6,7 +6,8 @@ require_relative "../routing/routing"
 module Pelton
   class App
     # Closes all clients, as `close`. Then settings, topics and routes can be changed again, for tests that do so. Keeps
-    # what was declared: settings, topics, subscribers, background threads and, without `routes: true`, the routes.
+    # what was declared: settings, topics, subscribers, middleware, background threads and, without `routes: true`, the
+    # routes.
     #   Pelton.reset!
     # Call it while no other thread uses the app.
     #: (?routes: bool, ?timeout: Numeric?) -> self

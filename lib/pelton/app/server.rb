@@ -42,6 +42,7 @@ module Pelton
                                               backgrounds: @backgrounds.dup, producer: method(:producer),
                                               flush: method(:flush), generations: @generations,
                                               missing_topics: missing, recurring: @routing.recurring,
+                                              middleware: @middleware,
                                               sent: -> { [*@producer, *@pools.to_a].sum(&:sent) })
       end
       @server.start

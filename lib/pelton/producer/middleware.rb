@@ -5,11 +5,12 @@ require_relative "../runtime/threads"
 
 module Pelton
   class Producer
-    # The callables that every message of a producer passes before it is checked and sent, in this order. Each receives
-    # the message, a Hash with the keywords of produce_async, and returns the Hash that goes on. Its errors are raised
-    # by the produce call.
+    # The callables that every message passes before it is checked and sent, in this order. Each receives the message, a
+    # Hash with the keywords of produce_async, and returns the Hash that goes on. Its errors are raised by the produce
+    # call. All producers of an app share one list: its producer, the variants, the pools, and those of `transactional`
+    # routes. Copies of failed messages and messages that are due (produce_later, the outbox) passed it before.
     #   trace = ->(message) { message.merge(headers: { "trace" => Trace.id, **message[:headers].to_h }) }
-    #   producer.middleware.append(trace)
+    #   Pelton.middleware.append(trace)
     # One that also has `on_delivery(message, report)` gets the outcome of each message in the queue, as it was sent:
     # a DeliveryReport, when Kafka has the message or when it failed. No code has to wait for the delivery. The
     # thread that publishes events calls it, so keep it short. Its errors are published as error.occurred. Messages
@@ -18,45 +19,65 @@ module Pelton
     #     def call(message) = message
     #     def on_delivery(message, report) = report.delivered? || Failures.count(message[:topic], report.error.name)
     #   end
-    #   producer.middleware.append(FailureCounter.new)
+    #   Pelton.middleware.append(FailureCounter.new)
     # Costs nothing while it is empty. All methods are callable from every thread. A message that is being sent sees the
     # list as it was.
     class Middleware
       NONE = [].freeze
       private_constant :NONE
 
-      # chain: the Array that the producer also reads, so that an empty list costs no call.
-      #: (?Array[_Callable]) -> void
-      def initialize(chain = [])
-        @chain = chain
-        # Guards changes of @chain.
+      def initialize
+        # The callables. Producers read the same Array, so that an empty list costs no call.
+        @chain = []
+        # The app's tracer, which is in @chain.
+        @tracer = nil
+        # Guards changes of both.
+        @lock = Mutex.new
+      end
+
+      # A copy is a list of its own, for tests.
+      def initialize_copy(original)
+        super
+        @chain = @chain.dup
         @lock = Mutex.new
       end
 
       # Adds a middleware at the end and returns it. Raises ConfigError for an object without `call`.
-      #   producer.middleware.append(->(message) { message })
+      #   Pelton.middleware.append(->(message) { message })
       #: (^(Hash[Symbol, untyped]) -> Hash[Symbol, untyped] | _Callable) -> untyped
       def append(callable) = change(callable) { |chain| [*chain, callable] }
 
       # Adds a middleware at the beginning and returns it. Raises ConfigError for an object without `call`.
-      #   producer.middleware.prepend(->(message) { message })
+      #   Pelton.middleware.prepend(->(message) { message })
       #: (^(Hash[Symbol, untyped]) -> Hash[Symbol, untyped] | _Callable) -> untyped
       def prepend(callable) = change(callable) { |chain| [callable, *chain] }
 
       # Removes a middleware and returns it.
-      #   producer.middleware.remove(trace)
+      #   Pelton.middleware.remove(trace)
       #: (untyped) -> untyped
       def remove(callable) = change(callable) { |chain| chain.reject { |other| other.equal?(callable) } }
 
       # A copy of the list, in order.
-      #   producer.middleware.to_a.size # => 1
+      #   Pelton.middleware.to_a.size # => 1
       #: () -> Array[untyped]
       def to_a = @chain.dup
 
       # Is there no middleware?
-      #   producer.middleware.empty? # => true
+      #   Pelton.middleware.empty? # => true
       #: () -> bool
       def empty? = @chain.empty?
+
+      # For producers: the callables themselves, which they read without a call. The app's tracer is put first.
+      #: (untyped) -> Array[untyped]
+      def chain(tracer)
+        @lock.synchronize do
+          unless tracer.equal?(@tracer)
+            @chain.replace([*tracer, *@chain.reject { |other| other.equal?(@tracer) }])
+            @tracer = tracer
+          end
+          @chain
+        end
+      end
 
       # For producers: the message after all callables. Raises InvalidMessageError if one does not return a Hash.
       #: (Array[untyped], Hash[Symbol, untyped]) -> Hash[Symbol, untyped]

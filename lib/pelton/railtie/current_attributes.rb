@@ -105,7 +105,7 @@ module Pelton
     module Writing
       def initialize(...)
         super
-        middleware.append(CurrentAttributes)
+        middleware.append(CurrentAttributes) unless middleware.to_a.include?(CurrentAttributes) # the app's list
       end
     end
 

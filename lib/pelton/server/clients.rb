@@ -10,13 +10,14 @@ module Pelton
     TRANSACTIONAL = "transactional.id"
     private_constant :INSTANCE, :TRANSACTIONAL
 
-    # process: see App#start.
-    #: (Config, bus: Notifications, ?native: Module?, ?process: Integer?) -> void
-    def initialize(config, bus:, native: nil, process: nil)
+    # process: see App#start. middleware: of the producers.
+    #: (Config, bus: Notifications, ?native: Module?, ?process: Integer?, ?middleware: Producer::Middleware) -> void
+    def initialize(config, bus:, native: nil, process: nil, middleware: Producer::Middleware.new)
       @config = config
       @bus = bus
       @native = native
       @process = process
+      @middleware = middleware
     end
 
     # The subscription of a group. deserializers: see Parallel::Engines.
@@ -36,7 +37,7 @@ module Pelton
         id ||= @config.kafka[TRANSACTIONAL]&.then { |apps| "#{apps}/#{group.name}" }
         # They also send copies of failed messages. The broker decides about their size.
         kafka = { **group.connection, TRANSACTIONAL => id, **Producer::UNLIMITED }.compact
-        Producer.new(@config, bus: @bus, native: @native, kafka: kafka, facts: facts)
+        Producer.new(@config, bus: @bus, native: @native, kafka: kafka, facts: facts, middleware: @middleware)
       end
     end
 

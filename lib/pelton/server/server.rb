@@ -33,13 +33,15 @@ module Pelton
     # backgrounds: {"prices" => [restart, block]}, the app's. producer: returns the app's producer. flush: flushes the
     # app's producers within the given seconds, and returns the number of messages that are left. process: see
     # App#start. generations: see Listener. missing_topics: creates topics; nil: the start creates none. recurring:
-    # messages of the routes. sent: counts the messages that the app's producers accepted.
+    # messages of the routes. sent: counts the messages that the app's producers accepted. middleware: of the consumers'
+    # own producers.
     #: (Config, Array[Routing::Group], bus: Notifications, ?backgrounds: Hash[String, [bool, Proc]],
     #:  ?producer: ^() -> Producer?, ?flush: ^(Float) -> Integer, ?native: Module?, ?process: Integer?,
     #:  ?generations: Hash[String, Integer], ?missing_topics: MissingTopics?, ?recurring: Array[untyped],
-    #:  ?sent: ^() -> Integer) -> void
+    #:  ?sent: ^() -> Integer, ?middleware: Producer::Middleware) -> void
     def initialize(config, groups, bus:, backgrounds: {}, producer: nil, flush: ->(_seconds) { 0 }, native: nil,
-                   process: nil, generations: Hash.new(0), missing_topics: nil, recurring: [], sent: -> { 0 })
+                   process: nil, generations: Hash.new(0), missing_topics: nil, recurring: [], sent: -> { 0 },
+                   middleware: Producer::Middleware.new)
       @config = config
       @groups = groups
       @bus = bus
@@ -52,7 +54,7 @@ module Pelton
       @monitor = ResourceMonitor.new(bus, config.stats_interval) { stats }
       @scope = Background::Scope.new(nil, {}, bus: bus, timeout: config.background_timeout)
       @workers = Consuming::Workers.new(@jobs, bus, priority: config.worker_priority)
-      clients = Clients.new(config, bus: bus, native: native, process: process)
+      clients = Clients.new(config, bus: bus, native: native, process: process, middleware: middleware)
       @listeners = Listeners.new(config, clients: clients, engines: @engines, bus: bus, jobs: @jobs, monitor: @monitor,
                                          producer: producer, generations: generations, on_failure: method(:failed))
       @restarts = Restarts.new(config, @listeners, bus: bus)

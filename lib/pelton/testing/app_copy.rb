@@ -13,14 +13,14 @@ module Pelton
   end
 
   class App
-    # Each test has a copy of the app: with its settings, routes, subscribers and background threads. Nothing of a copy
-    # is frozen, and it has no client.
+    # Each test has a copy of the app: with its settings, routes, subscribers, middleware and background threads.
+    # Nothing of a copy is frozen, and it has no client.
     def initialize_copy(original)
       super
       @lock = Mutex.new
       @pools = OpenPools.new
       @backgrounds = @backgrounds.dup
-      @inherited = @producer&.middleware.to_a
+      @middleware = @middleware.dup
       @notifications = @notifications.dup
       begin_with(@config.dup, @routing.dup)
       @failure_log = @failure_log.move(@config, @notifications)

@@ -16,10 +16,11 @@ module Pelton
     # console, a load test). Variants with a client of their own (`with(acks: 1)`) write to the same log. Close it at
     # the end of the test. Thread-safe.
     class BufferedProducer < Producer
-      #: (?Config, ?bus: Notifications, ?topics: Hash[String, Integer]?, ?keep: bool, ?kafka: Hash[String, untyped])
-      #:  -> void
-      def initialize(config = Config.new, bus: Notifications.new, topics: nil, keep: true, kafka: {})
-        super(config.freeze, bus: bus, native: Buffered, kafka: kafka)
+      #: (?Config, ?bus: Notifications, ?topics: Hash[String, Integer]?, ?keep: bool, ?kafka: Hash[String, untyped],
+      #:  ?middleware: Producer::Middleware) -> void
+      def initialize(config = Config.new, bus: Notifications.new, topics: nil, keep: true, kafka: {},
+                     middleware: Middleware.new)
+        super(config.freeze, bus: bus, native: Buffered, kafka: kafka, middleware: middleware)
         @log = Log.new(topics, keep: keep)
         BufferedClient.keep(name, @log)
       end

@@ -241,15 +241,6 @@ module Pelton
                                "`real_clients` first to run a server"
         end
 
-        # A copy's producer has the middleware of the original's.
-        def producer
-          inherited = @inherited unless @producer
-          super.tap do |producer|
-            (inherited.to_a - producer.middleware.to_a).each { |middleware| producer.middleware.append(middleware) }
-            @inherited = nil if inherited
-          end
-        end
-
         def reset!(...)
           Session.current&.reset(self)
           super

@@ -72,6 +72,13 @@ module Pelton
                           [*note, (producer ? PRODUCER_APP : FIELDS)].join("; "))
         end
 
+        # A call on the middleware of Karafka's producer, or of a constant (own).
+        #: (Call, own: bool) -> Row
+        def middleware(call, own:)
+          row = Migrate.middleware(call.name)
+          own ? Migrate.differs(row.pelton, "#{row.note}; of a producer of an app of its own: app.middleware") : row
+        end
+
         # `instrument` of a monitor, which publishes an event.
         #: (Call) -> Row
         def instrument(call)

@@ -30,6 +30,11 @@ module Pelton
                 "`recurring` in the routes sends a message, and a consumer does the work; docs/guides/scheduling.md")
       end
 
+      #: (?String) -> Row
+      def self.middleware(call = "append")
+        differs("Pelton.middleware.#{call}(…)", "one list for all producers of the app: also of transactions and pools")
+      end
+
       #: () -> Row
       def self.attributes
         differs("Pelton::CurrentAttributes.carry \"Current\", …",

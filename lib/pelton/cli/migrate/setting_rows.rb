@@ -64,7 +64,7 @@ module Pelton
         "deliver" => Migrate.none("delete it: in tests, pelton/testing replaces all producers, also of other apps"),
         "max_payload_size" => Migrate.differs("\"message.max.bytes\" in config.kafka", "librdkafka checks the size"),
         "client_class" => Migrate.differs("Pelton::Testing.buffer", "for tests: require \"pelton/testing\""),
-        "middleware" => Migrate.differs("Pelton.producer.middleware.append …", "the same names of methods"),
+        "middleware" => Migrate.middleware,
         "monitor" => Migrate.monitor,
         "oauth." => Migrate.differs("config.oauth = ->(client) { … }", "a callable that returns the token"),
         "polling." => Migrate.none("one native thread polls for all clients; config.polling has its settings"),

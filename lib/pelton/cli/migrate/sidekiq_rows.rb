@@ -20,7 +20,7 @@ module Pelton
         "Sidekiq.configure_server" => differs("Pelton.configure do |config|", "one block for servers and clients"),
         "Sidekiq.configure_client" => differs("Pelton.configure do |config|", "one block for servers and clients"),
         "Sidekiq::ServerMiddleware" => differs(AROUND, "a lambda with the job's facts: docs/guides/consuming.md"),
-        "Sidekiq::ClientMiddleware" => differs("Pelton.producer.middleware", "or around_enqueue in ApplicationJob"),
+        "Sidekiq::ClientMiddleware" => differs("Pelton.middleware", "or around_enqueue in ApplicationJob"),
         "Sidekiq::Cron" => differs("recurring_job \"CleanupJob\", cron: \"0 3 * * *\"",
                                    "words of the routes, also for schedule.yml: docs/guides/active-job.md"),
         "Sidekiq::Web" => dashboard,
@@ -44,7 +44,7 @@ module Pelton
       # Calls inside of `Sidekiq.configure_server do |config|`.
       SIDEKIQ_CONFIG = {
         "server_middleware" => differs(AROUND, "docs/guides/consuming.md"),
-        "client_middleware" => differs("Pelton.producer.middleware", "or around_enqueue in ApplicationJob"),
+        "client_middleware" => differs("Pelton.middleware", "or around_enqueue in ApplicationJob"),
         "error_handlers" => differs("config.on_error", "one callable: docs/guides/errors-and-logs.md"),
         "death_handlers" => differs("Pelton.subscribe(\"message.dead_lettered\") { |event| … }",
                                     "docs/reference/events.md"),

@@ -20,7 +20,7 @@ module Pelton
         SENDING = Regexp.union(PRODUCING, /\Apipe(_many)?(_sync|_async)\z/)
         KARAFKA = /\A(::)?Karafka(::App)?\.producer\b/
         OURS = "Pelton.producer"
-        private_constant :POOL, :PRODUCING, :SENDING, :OUTSIDE, :POOLS, :KARAFKA, :OURS
+        private_constant :POOL, :PRODUCING, :SENDING, :OUTSIDE, :POOLS, :OURS
 
         #: (CodeFile, Definitions) -> void
         def initialize(file, definitions)

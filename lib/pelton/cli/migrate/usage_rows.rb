@@ -66,7 +66,7 @@ module Pelton
                                                                         "pelton server has it; config.logger gets " \
                                                                         "failures everywhere"),
         "WaterDrop::Instrumentation" => Migrate.differs("Pelton.subscribe", "docs/guides/monitoring.md"),
-        "WaterDrop::Middleware" => Migrate.same("Pelton.producer.middleware"),
+        "WaterDrop::Middleware" => Migrate.middleware,
         "Rdkafka::RdkafkaError" => Migrate.differs("Pelton::KafkaError",
                                                    "compare name, as :MSG_SIZE_TOO_LARGE: code is a number"),
         "Rdkafka" => Migrate.differs("Pelton.producer, Pelton::Subscription, Pelton.admin",

@@ -165,6 +165,7 @@ module Pelton
           when nil then by_name(call)
           when "karafka" then in_spec(call)
           when /\.monitor\z/ then monitor(call, receiver.delete_suffix(".monitor"))
+          when /\.middleware\z/ then middleware(call, receiver.delete_suffix(".middleware"))
           when /\.monitor\.notifications_bus\z/ then @calls.register_event(call) if call.name == "register_event"
           when /\bproducer\z/i then on_producer(call, sure: receiver.start_with?("Karafka."))
           else call.name == "queue_adapter=" ? ADAPTERS[Call.literal(call.args.first).to_s] : on_rdkafka(call)
@@ -195,6 +196,12 @@ module Pelton
           when "instrument" then @calls.instrument(call)
           when "unsubscribe" then UNSUBSCRIBE
           end
+        end
+
+        # Karafka.producer.middleware.append(…)
+        def middleware(call, owner)
+          own = @definitions.producers.include?(owner)
+          @calls.middleware(call, own: own) if own || owner.match?(TransactionCalls::KARAFKA)
         end
 
         def subscribe(call, producer)

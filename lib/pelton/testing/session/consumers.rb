@@ -25,7 +25,7 @@ module Pelton
         @config = app.config.freeze
         app.routes.freeze
         @jobs = Consuming::JobsQueue.new
-        @clients = Clients.new(@config, bus: app.notifications, native: Memory)
+        @clients = Clients.new(@config, bus: app.notifications, native: Memory, middleware: app.middleware)
         @monitor = ResourceMonitor.new(app.notifications, @config.stats_interval) { {} }
         @generations = Hash.new(0)
         @history = History.new(app.notifications)
