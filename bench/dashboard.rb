@@ -15,9 +15,11 @@ end
 
 Bench.measure("dashboard") do |bench|
   web = LargeCluster.dashboard(hour: Bench.some(3600))
+  error = URI.encode_www_form(id: Pelton::Web::Repeats.of(web.reports.failures).first.id)
   { "Overview" => ["/"], "Groups" => ["/groups"], "a group" => ["/group", "id=group-of-topic-0"],
     "Topics" => ["/topics"], "a topic" => ["/topic", "name=topic-0"], "Processes" => ["/processes"],
     "a process" => ["/process", "id=web-1%3A1%3A1"], "Errors" => ["/errors"],
+    "an error" => ["/error", error], "Jobs" => ["/jobs"], "Search" => ["/search", "text=topic"],
     "Settings" => ["/settings", "id=web-1%3A1%3A1"] }.each do |name, (path, query)|
     bench.case(name, "ms") { milliseconds(web, path, query.to_s) }
   end
