@@ -122,6 +122,35 @@ class StatsdTest < Minitest::Test
     end
   end
 
+  # localhost is ::1 first on many machines, and an agent may listen only at 127.0.0.1: it got nothing.
+  def test_an_agent_at_another_address_of_the_name_gets_datagrams
+    statsd
+    closed = UDPSocket.new.tap { |socket| socket.bind("127.0.0.1", 0) }
+    silent = closed.local_address
+    closed.close
+    @statsd.instance_variable_get(:@addresses).unshift(silent)
+    10.times { consumed }
+    assert_operator @statsd.lost, :<, 10
+    assert_equal 3, received.size
+  end
+
+  def test_a_unix_socket_that_goes_away_and_returns
+    Dir.mktmpdir do |folder|
+      @address = "unix:#{folder}/dsd.socket"
+      place = Addrinfo.unix("#{folder}/dsd.socket", :DGRAM)
+      statsd
+      2.times do |lost|
+        agent = Socket.new(:UNIX, :DGRAM).tap { |socket| socket.bind(place) }
+        consumed
+        assert_equal [3, lost], [agent.recv(65_536).split("\n").size, @statsd.lost]
+        agent.close
+        File.unlink(place.unix_path)
+        consumed
+        assert_equal lost + 1, @statsd.lost
+      end
+    end
+  end
+
   def test_an_agent_that_is_gone_costs_datagrams_and_nothing_else
     statsd
     @receiver.close

@@ -30,7 +30,9 @@ module Pelton
         raise ConfigError.unknown(format, formats, what: "StatsD format") unless formats.include?(format)
         raise ConfigError.new("statsd tags", tags, "expected a Hash of names and values") unless tags.is_a?(Hash)
 
-        @address = destination(address)
+        # Those of the name, as ::1 and 127.0.0.1 of localhost. Datagrams go to the first one; after an error, it is the
+        # last one. Guarded by @lock.
+        @addresses = destinations(address)
         @tagged = format == :datadog
         @tags = tags.transform_keys { |key| clean(key) }.freeze
         @prefix = clean(prefix)
@@ -100,7 +102,7 @@ module Pelton
       #: () -> void
       def close = @lock.synchronize { drop_socket }
 
-      def inspect = "#<#{self.class} #{@address.inspect}, lost #{@lost}>"
+      def inspect = "#<#{self.class} #{@addresses.first.inspect}, lost #{@lost}>"
 
       private
 
@@ -114,12 +116,12 @@ module Pelton
         end
       end
 
-      def destination(address)
-        path = address.to_s[%r{\Aunix:(?://)?(/.+)\z}, 1] and return Addrinfo.unix(path, :DGRAM)
+      def destinations(address)
+        path = address.to_s[%r{\Aunix:(?://)?(/.+)\z}, 1] and return [Addrinfo.unix(path, :DGRAM)]
         host, port = address.to_s.match(/\A\[?([^\[\]]+?)\]?:(\d+)\z/)&.captures
         raise ConfigError.new("statsd", address, ADDRESS) unless host && Integer(port, 10).between?(1, 65_535)
 
-        Addrinfo.udp(host, Integer(port, 10))
+        Addrinfo.getaddrinfo(host, Integer(port, 10), nil, :DGRAM)
       rescue SocketError, ArgumentError => e
         raise ConfigError.new("statsd", address, e.message)
       end
@@ -165,13 +167,14 @@ module Pelton
         rescue SystemCallError, IOError
           @lost += 1
           drop_socket
+          @addresses = @addresses.rotate
         end
       end
 
       # Connected, so that the system reports a receiver that is gone.
       def open_socket
-        socket = Socket.new(@address.pfamily, Socket::SOCK_DGRAM)
-        socket.connect(@address)
+        socket = Socket.new(@addresses.first.pfamily, Socket::SOCK_DGRAM)
+        socket.connect(@addresses.first)
         socket
       rescue SystemCallError
         socket&.close
