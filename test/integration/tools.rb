@@ -61,6 +61,16 @@ Scenario.run do
   own = TestBroker.free_port.to_s
   code, output = command("bin/broker", "start", "--port", own, "--with-pid", Process.pid.to_s)
   equal([0, "127.0.0.1:#{own}\n"], [code, output], "start")
+  # As Kafka by default, so that a session.timeout.ms that works on it works elsewhere, too.
+  works = consumer { messages }
+  equal(0, command("bin/broker", "topic", "--port", own, "orders").first, "topic of one that was started")
+  short = app(group: unique("group"), kafka: { "bootstrap.servers" => "127.0.0.1:#{own}", "session.timeout.ms" => 5999,
+                                               "heartbeat.interval.ms" => 1000 }) { topic("orders", to: works) }
+  short.start
+  eventually(30, "the refusal of a session.timeout.ms of 5.999 s") do
+    events(short, "error.occurred").any? { |event| event[:error].message.include?("INVALID_SESSION_TIMEOUT") }
+  end
+  short.stop
   refused(/port #{own} is in use by a broker of ours/, "bin/broker", "start", "--port", own)
   equal(0, command("bin/broker", "status", "--port", own).first, "status of one that was started")
   equal([0, ""], command("bin/broker", "stop", "--port", own), "stop")

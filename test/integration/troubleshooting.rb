@@ -131,6 +131,11 @@ Scenario.run do
   missing.start
   wait_for.("Subscribed topic not available: …")
   missing.stop
+  invalid = app(group: unique("group"), logger: said, # the test's broker allows 1 s, others 6 s
+                kafka: { "session.timeout.ms" => 900, "heartbeat.interval.ms" => 200 }) { topic(orders, to: works) }
+  invalid.start
+  wait_for.("JoinGroup failed: Broker: Invalid session timeout (INVALID_SESSION_TIMEOUT, 26)")
+  invalid.stop
   consume.(consumer { messages.each(&:payload) }, "payload cannot be decoded: invalid JSON", payload: "{oops") do
     decode :json
   end
