@@ -98,6 +98,8 @@ Scenario.run do
     browser.visit("#{address}/")
     edges = [".figures", ".plot", ".scroll"].map { |selector| left.call(selector) }
     equal(1, edges.uniq.size, "the edges of figures, plots and tables at 320: #{edges}")
+    padding = browser.script("return parseFloat(getComputedStyle(document.querySelector('nav a')).paddingLeft)")
+    equal(left.call("h1").first, left.call("nav a").first + padding, "where the names of pages begin at 320")
     browser.show([390, 844])
     browser.visit("#{address}/groups")
     check(left.call("#live tbody td.number").last < 390, "a phone shows numbers beside a long name")
