@@ -173,6 +173,32 @@ class TestingSessionTest < Minitest::Test
     end
   end
 
+  class ReadingConsumer < Pelton::Consumer
+    def process(message) = message.payload
+  end
+
+  # A test of the route's `on_failure` had no way to take the registry away.
+  def test_empty_file_of_a_folder_is_a_registry_that_does_not_answer
+    Dir.mktmpdir do |folder|
+      File.write(File.join(folder, "99.avsc"), "")
+      registry = Pelton::Registry.files(folder)
+      Pelton.routes do
+        topic("orders", to: ReadingConsumer) do
+          decode :avro, registry: registry
+          on_failure(dead_letters: ["orders.dead"]) do |failure|
+            failure.error.missing? ? [:dead_letter, "orders.dead"] : :retry
+          end
+        end
+      end
+      create_topic("orders", partitions: 2)
+      produce("orders", [0, 99].pack("CN"), partition: 0)
+      assert_retried("orders", error: Pelton::SchemaUnavailable)
+      refute_dead_lettered("orders")
+      produce("orders", [0, 98].pack("CN"), partition: 1)
+      assert_dead_lettered("orders", to: "orders.dead", error: Pelton::SchemaUnavailable)
+    end
+  end
+
   ORDER_V1 = '{ "type": "record", "name": "Order", "fields": [{ "name": "id", "type": "int" }] }'
   ORDER_V2 = '{ "type": "record", "name": "Order", "fields": [{ "name": "id", "type": "long" },
                 { "name": "note", "type": "string", "default": "none" }] }'
