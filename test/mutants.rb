@@ -2,9 +2,10 @@
 
 require "json"
 require "optparse"
+require_relative "support/mutants/coverage_map"
 require_relative "support/mutants/ruby_sites"
 require_relative "support/mutants/rust_sites"
-require_relative "support/mutants/coverage_map"
+require_relative "support/mutants/rust_trials"
 require_relative "support/mutants/tree"
 
 module Mutants
@@ -30,8 +31,6 @@ module Mutants
       @paths = options.parse(arguments).map { |path| File.expand_path(path).delete_prefix("#{ROOT}/") }
       @lock = Mutex.new
       @results = []
-      # Rust tests that passed without a change, e.g. {"--test avro" => true}.
-      @passes = {}
     end
 
     def call
@@ -39,7 +38,7 @@ module Mutants
       return list(sites) if @list
 
       rust, ruby = sites.partition { |site, _| site.path.end_with?(".rs") }
-      [*ruby_lanes(ruby), *rust_lane(rust)].each(&:join)
+      [*ruby_lanes(ruby), *rust_lanes(rust)].each(&:join)
       summary
       @results.none? { |result| result.verdict == :survived }
     end
@@ -51,7 +50,7 @@ module Mutants
         o.banner = "bin/mutants [options] [file or folder …]"
         o.on("--seed N", Integer, "which places are chosen (1)") { |value| @seed = value }
         o.on("--ruby N", Integer, "so many changes in lib/ (20)") { |value| @counts[:ruby] = value }
-        o.on("--rust N", Integer, "so many changes in ext/core/src (0)") { |value| @counts[:rust] = value }
+        o.on("--rust N", Integer, "so many changes in functions of ext/core/src (0)") { |value| @counts[:rust] = value }
         o.on("--only N,N", Array, "only these of them") { |value| @only = value.map { |number| Integer(number) } }
         o.on("--suites NAMES", Array, "tests that run, for lib/ (all: unit,native,…)") { |value| @suites = value }
         o.on("--limit S", Integer, "seconds of tests per change (600)") { |value| @limit = value }
@@ -105,26 +104,36 @@ module Mutants
       @map.complete(@jobs) { |test| puts "coverage: #{test}" }
       waiting = Thread::Queue.new(sites).close
       trees.map do |tree|
-        Thread.new { work(tree, waiting) { |site| try(tree, site, @map.tests_of(site.path, site.line)) } }
+        Thread.new do
+          work(waiting) { |site,| tree.with(site) { try(tree, site, @map.tests_of(site.path, site.line)) } }
+        end
       end
     end
 
-    # Cargo uses all cores by itself.
-    def rust_lane(sites)
+    # All of them are compiled together.
+    def rust_lanes(sites)
       return [] if sites.empty?
 
       tree = Tree.new(ROOT, File.join(FOLDER, "tree-rust")).copy
       tree.prepare_cargo
+      trials = RustTrials.new(tree, @limit)
+      broken = trials.prepare(sites.to_h(&:reverse))
       waiting = Thread::Queue.new(sites).close
-      [Thread.new { work(tree, waiting) { |site| try_rust(tree, site) } }]
+      Array.new(@jobs) do
+        Thread.new do
+          work(waiting) do |site, number|
+            broken.include?(number) ? [:not_compiled, nil, 0] : trials.try(number, site.path)
+          end
+        end
+      end
     end
 
-    def work(tree, waiting)
+    def work(waiting)
       while (site, number = waiting.pop)
         started = now
-        verdict, by, tests = tree.with(site) { yield site }
+        verdict, by, tests = yield site, number
         note(Result.new(number: number, site: site, verdict: verdict, by: by, tests: tests,
-                        seconds: (now - started).round), tree)
+                        seconds: (now - started).round))
       end
     end
 
@@ -144,57 +153,16 @@ module Mutants
 
     # A test that fails without the change, too (the machine is busy, say), does not count.
     def fails_anyway?(tree, site, test)
-      site.path.end_with?(".rb") && !tree.without(site) { tree.test(test, patience(test)).ok? }
+      !tree.without(site) { tree.test(test, patience(test)).ok? }
     end
 
     # Seconds that a test may take.
-    def patience(test) = @map ? (@map.seconds(test) * 4) + 30 : 300
-
-    # First the core's own tests, then those of the extension.
-    def try_rust(tree, site)
-      targets = rust_targets(site.path)
-      result = tree.cargo_test(targets, 600 + @limit)
-      return [:not_compiled, nil, 0] if result.output.include?("could not compile")
-      return [:noticed, "rust: #{rust_failure(tree, site, result.output)}", 1] unless result.ok?
-
-      tree.build ? try(tree, site, ruby_tests_of_rust(site.path)) : [:not_compiled, nil, 0]
-    ensure
-      tree.restore_library
-    end
-
-    # The tests that failed. They must pass without a change, which is tried once: otherwise all changes seem noticed.
-    def rust_failure(tree, site, output)
-      tests = output[/--(?:lib|test \w+)(?=`$)/]
-      return "a time-out" unless tests
-
-      targets = tests.split.drop(1) # "--lib" always runs
-      @passes[tests] ||= tree.without(site) { tree.cargo_test(targets, 600 + @limit).ok? } ||
-                         abort("#{tests} fails without a change, too: mend that first.")
-      tests
-    end
-
-    # Those that name what the file defines, the more often the earlier.
-    def rust_targets(path)
-      names = File.read(File.join(ROOT, path)).scan(/pub(?:\(.*?\))? (?:struct|enum|fn|trait) (\w+)/).flatten
-      names |= path.delete_prefix("ext/core/src/").delete_suffix(".rs").split("/") - ["mod"]
-      files = Dir.glob("ext/core/tests/*.rs", base: ROOT).sort
-      named = /\b(?:#{names.join("|")})\b/
-      files = files.sort_by { |file| [-File.read(File.join(ROOT, file)).scan(named).uniq.size, file] }
-      files.first(8).map { |file| File.basename(file, ".rs") }
-    end
-
-    def ruby_tests_of_rust(path)
-      words = path.delete_prefix("ext/core/src/").delete_suffix(".rs").split("/") - %w[mod rd decode]
-      files = Dir.glob("test/{native,contract,embedded}/*_test.rb", base: ROOT).sort
-      named = files.select { |file| words.any? { |word| File.basename(file).include?(word.delete_suffix("s")) } }
-      said = files.select { |file| words.any? { |word| File.read(File.join(ROOT, file)).match?(/\b#{word}/i) } }
-      (named | said).first(6)
-    end
+    def patience(test) = (@map.seconds(test) * 4) + 30
 
     # --- results -----------------------------------------------------------------------------------------------------
 
-    def note(result, tree)
-      diff = result.site.diff(File.read(File.join(tree.root, result.site.path))) unless result.by
+    def note(result)
+      diff = result.site.diff(File.read(File.join(ROOT, result.site.path))) unless result.by
       @lock.synchronize do
         @results << result
         by = result.by || "after #{result.tests} test files"

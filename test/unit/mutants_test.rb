@@ -5,6 +5,7 @@
 require_relative "../test_helper"
 require "support/mutants/ruby_sites"
 require "support/mutants/rust_sites"
+require "support/mutants/rust_switches"
 
 # The changes that bin/mutants makes.
 class MutantsTest < Minitest::Test
@@ -43,6 +44,19 @@ class MutantsTest < Minitest::Test
         None
     }
 
+    const LIMIT: usize = 3;
+    const fn limit() -> usize { LIMIT + 1 }
+
+    trait Full {
+        fn is_full(&self, sizes: [u8; 4]) -> bool;
+    }
+
+    impl Full for Lines {
+        fn is_full(&self, sizes: [u8; 4]) -> bool {
+            self.len > sizes.len() && self.text != "}"
+        }
+    }
+
     #[cfg(test)]
     mod tests {
         const A: bool = 1 < 2;
@@ -62,8 +76,8 @@ class MutantsTest < Minitest::Test
   def test_changes_of_rust_code
     assert_equal ["3 compare: `>=` → `>`", "3 condition: `!` → ``", "3 logic: `&&` → `||`", "3 number: `1` → `2`",
                   "4 drop: `self.lines.push(line);` → `();`", "5 drop: `self.say(\"a < b\");` → `();`",
-                  "6 drop: `note(line, count);` → `();`",
-                  "6 swap: `line, count` → `count, line`"],
+                  "6 drop: `note(line, count);` → `();`", "6 swap: `line, count` → `count, line`",
+                  "20 compare: `>` → `>=`", "20 compare: `!=` → `==`", "20 logic: `&&` → `||`"].sort,
                  changes(Mutants::RustSites, RUST).sort
   end
 
@@ -78,6 +92,35 @@ class MutantsTest < Minitest::Test
     end
   end
 
+  def test_changes_of_rust_are_compiled_together_and_a_number_picks_one
+    in_tree(RUST) do |root, path|
+      sites = Mutants::RustSites.new(path, RUST).to_a.select { |site| site.line == 20 }
+      switches = Mutants::RustSwitches.new(root, sites.each_with_index.to_h { |site, index| [index + 7, site] }).write
+      text = File.read(File.join(root, path))
+      body = "{\n        self.len > sizes.len() && self.text != \"}\"\n    }"
+      assert_includes text, "-> bool {\nmatch crate::changes::number() {\n7 => #{body.sub(" > ", " >= ")}\n"
+      assert_includes text, "9 => #{body.sub("&&", "||")}\n_ => #{body}\n}\n}\n}\n"
+      assert_equal [1, 1], [">= sizes", "|| self"].map { |changed| text.scan(changed).size }
+      assert_includes File.read(File.join(root, "ext/core/src/lib.rs")), "pub mod changes;\npub mod line;"
+      assert_equal [7, 8, 9], switches.numbers
+    end
+  end
+
+  def test_a_change_that_does_not_compile_is_taken_out
+    in_tree(RUST) do |root, path|
+      sites = Mutants::RustSites.new(path, RUST).to_a.each_with_index.to_h { |site, index| [index, site] }
+      switches = Mutants::RustSwitches.new(root, sites).write
+      line = ->(text) { File.readlines(File.join(root, path)).rindex { |found| found.include?(text) } + 1 }
+      swapped = sites.key(sites.values.find { |site| site.operator == :swap })
+      assert_equal [swapped], switches.drop([[path, line.("note(count, line)")]])
+      refute_includes switches.write.numbers, swapped
+      # The bodies of a function may not fit together.
+      all = sites.select { |_, site| site.line == 20 }.keys
+      assert_equal all, switches.drop([[path, line.("match crate::changes")]])
+      assert_empty switches.drop([[path, 1]])
+    end
+  end
+
   # A place would be changed twice, or one that is no code, if it were found in another file's text.
   def test_every_change_of_the_project_fits
     root = File.expand_path("../..", __dir__)
@@ -89,6 +132,15 @@ class MutantsTest < Minitest::Test
   end
 
   private
+
+  def in_tree(text)
+    Dir.mktmpdir do |root|
+      FileUtils.mkdir_p(File.join(root, "ext/core/src"))
+      File.write(File.join(root, "ext/core/src/lib.rs"), "pub mod line;\n")
+      File.write(File.join(root, "ext/core/src/line.rs"), text)
+      yield root, "ext/core/src/line.rs"
+    end
+  end
 
   def changes(kind, code) = kind.new("file", code).to_a.map { |site| site.to_s.delete_prefix("file:") }
 end

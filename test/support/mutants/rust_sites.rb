@@ -1,9 +1,10 @@
 # frozen_string_literal: true
 
+require_relative "rust_functions"
 require_relative "site"
 
 module Mutants
-  # The changes that could be made to a Rust file, found line by line: rustfmt has formatted it.
+  # The changes that could be made to the functions of a Rust file, found line by line: rustfmt has formatted it.
   class RustSites
     def self.number(value) = (value >= 10 ? value * 2 : value + 1).to_s
 
@@ -34,10 +35,12 @@ module Mutants
     def to_a
       start = 0
       code = @text[/\A.*?(?=^mod tests \{|\z)/m]
-      code.each_line.with_index(1).flat_map do |line, number|
+      bodies = RustFunctions.new(@text).bodies
+      sites = code.each_line.with_index(1).flat_map do |line, number|
         start += line.bytesize
         of_line(line, number, start - line.bytesize)
       end
+      sites.select { |site| bodies.any? { |body| body.include?(site.before) } }
     end
 
     private
@@ -45,7 +48,7 @@ module Mutants
     def of_line(code, line, start)
       return [] if code.match?(%r{^\s*(//|#|use |pub use |fn |pub fn |pub\(.*fn |impl|mod |struct|enum|type )})
 
-      bare = bare(code)
+      bare = RustFunctions.bare(code)
       PATTERNS.flat_map do |operator, rows|
         rows.flat_map do |pattern, change|
           bare.to_enum(:scan, pattern).map do
@@ -60,11 +63,6 @@ module Mutants
     def made(operator, line, before, old, change)
       new = change.respond_to?(:fetch) ? change.fetch(old) : change.call(old)
       Site.new(operator: operator, path: @path, line: line, before: before, old: old, new: new)
-    end
-
-    # Replaces strings, characters and comments by as many blanks.
-    def bare(code)
-      code.gsub(%r{"(?:\\.|[^"\\])*"|b?'(?:\\.|[^'\\])'|//.*}) { |text| " " * text.bytesize }.b
     end
   end
 end

@@ -50,16 +50,22 @@ module Mutants
       File.write(path, changed)
     end
 
-    #: (String, Numeric) -> Program::Result
-    def test(file, limit)
-      Program.run(*Mutants.ruby(@root), File.join(@root, file), limit: limit, folder: @root)
+    #: (String, Numeric, ?Hash[String, String]) -> Program::Result
+    def test(file, limit, env = {})
+      Program.run(*Mutants.ruby(@root), File.join(@root, file), env: env, limit: limit, folder: @root)
     end
 
-    # The core's unit tests, and some of the files in ext/core/tests.
-    #: (Array[String], Numeric) -> Program::Result
-    def cargo_test(targets, limit)
-      targets = targets.flat_map { |target| ["--test", target] }
-      cargo("test", "--release", "--locked", "-p", "pelton-core", "--lib", *targets, limit: limit)
+    # Compiles the core's tests; the output has cargo's messages as lines of JSON.
+    #: () -> Program::Result
+    def compile_tests
+      cargo("test", "-q", "--release", "--locked", "-p", "pelton-core", "--lib", "--tests", "--no-run",
+            "--message-format=json", limit: 1800)
+    end
+
+    # One of the programs that it made.
+    #: (String, Numeric, Hash[String, String]) -> Program::Result
+    def run_core_test(program, limit, env)
+      Program.run(program, env: env, limit: limit, folder: File.join(@root, "ext/core"))
     end
 
     # Builds the extension, which the Ruby tests of this tree then load.
@@ -70,10 +76,6 @@ module Mutants
       FileUtils.cp(File.join(target, "release/libpelton.so"), library)
       true
     end
-
-    # The extension of the unchanged project.
-    #: () -> void
-    def restore_library = FileUtils.cp(library.sub(@root, @from), library)
 
     # Takes over the project's compiled dependencies.
     #: () -> void
@@ -87,7 +89,7 @@ module Mutants
 
     private
 
-    # Compiles the core again for each change. That is fast, because its dependencies do not change.
+    # Compiles the core again. That is fast, because its dependencies do not change.
     def cargo(*words, limit:)
       env = { "RUBY" => nil, "CARGO_TARGET_DIR" => target, "CARGO_PROFILE_RELEASE_INCREMENTAL" => "true" }
       Program.run("cargo", *words, "--config", "profile.release.package.pelton-core.opt-level=1",
