@@ -171,7 +171,7 @@ module Pelton
 
         @closed = true
         @raises = false
-        [*@consumers.values, *@schedules.values].each(&:close)
+        close_all(*@consumers.values, *@schedules.values)
       ensure
         VirtualClock.current = nil
         @copy&.close(timeout: 5)
@@ -185,10 +185,23 @@ module Pelton
 
       private
 
+      # The default logger of a test: it has the methods of the usual one, for code that uses config.logger.
+      module SilentLogger
+        %i[debug info warn error].each { |name| define_singleton_method(name) { |_text = nil| true } }
+      end
+      private_constant :SilentLogger
+
       # Failures that a test causes are not in its output, unless a logger was set. (Minitest loads a Rails that has no
       # logger where that gem is installed.)
       def copy
-        @original.dup.tap { |app| app.config.logger = nil if app.config.logger.equal?(DefaultLogger) }
+        @original.dup.tap { |app| app.config.logger = SilentLogger if app.config.logger.equal?(DefaultLogger) }
+      end
+
+      # Also the others, if one raises.
+      def close_all(first = nil, *others)
+        first&.close
+      ensure
+        close_all(*others) if others.any?
       end
 
       def begin_clock = VirtualClock.current = (@clock ||= VirtualClock.new)

@@ -31,6 +31,7 @@ module Pelton
         @history = History.new(app.notifications)
         # An error after which a server would stop: SystemExit, for example.
         @critical = nil
+        @closing = false
         # {["billing", "orders"] => InlineListener}: group and name of the route.
         @listeners = {}
       end
@@ -92,9 +93,10 @@ module Pelton
         raise error if error
       end
 
-      # The test is over.
+      # The test is over. No assertion comes after this, so an error of a hook is raised.
       #: () -> void
       def close
+        @closing = true
         stop
       ensure
         @history.leave
@@ -134,15 +136,17 @@ module Pelton
       end
 
       def work
+        ending = false
         Thread.handle_interrupt(Object => :never) do
           job = @jobs.pop
+          ending = @closing && job.kind == :shutdown
           begin
             @history.during(job) { job.call }
           ensure
             job.clear if @jobs.finished(job)
           end
         end
-        @history.raise_last(@critical, all: Memory.session.raises)
+        @history.raise_last(@critical, all: Memory.session.raises || ending)
       end
 
       def check_group(group)
