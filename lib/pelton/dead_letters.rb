@@ -97,7 +97,7 @@ module Pelton
     #   letters.list(since: Time.now - 3600, limit: 10) # => [#<Pelton::DeadLetters::Letter orders.dead 0/42 open …>]
     #: (?limit: Integer?, **untyped) -> Array[Letter]
     def list(limit: 100, **filters)
-      order = ->(letter) { [letter.failed_at.to_f, letter.offset] }
+      order = ->(letter) { [letter.time.to_f, letter.offset] }
       found = each(**filters)
       LIMIT.check(limit)
       return found.max_by(limit, &order) if limit && limit <= FEW # it reserves memory for `limit` letters

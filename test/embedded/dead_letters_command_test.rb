@@ -67,6 +67,19 @@ class DeadLettersCommandsTest < Minitest::Test
     assert_equal [["0/1"], ["There are more: see --limit."]], lines.drop(2).map { |line| line.first(1) }
   end
 
+  # FAILED AT and failed_at were the time at which the letter was written.
+  def test_a_letter_of_another_system_has_no_time_of_a_failure
+    written = app.each(@dead).find { |message| message.raw_key == "foreign" }.timestamp.utc
+    assert_equal [[nil, written.iso8601(3)]], [json("list", @dead, "--key", "foreign"), [json("show", @dead, "0/3")]]
+      .map { |letters| letters.first.values_at("failed_at", "written_at") }.uniq
+    assert_equal 0, call("list", @dead, "--limit", "1")
+    heads, row = @out.string.lines(chomp: true).first(2).map { |line| line.split(/ {2,}/) }
+    assert_equal [["FAILED AT", "-"], ["WRITTEN AT", written.iso8601(3)]], heads.zip(row)[2, 2]
+    assert_equal 0, call("show", @dead, "0/3")
+    refute_match(/^failed at/, @out.string)
+    assert_match(/^written at  .*#{written.iso8601(3)}/, @out.string)
+  end
+
   def test_headers_that_are_no_text_are_no_error
     place = { "pelton.topic" => @name, "pelton.partition" => "0", "pelton.offset" => "9", "pelton.attempts" => "1" }
     app.producer.produce_sync(topic: @dead, payload: nil, headers: { **place, "pelton.error_message" => "a\xFF\nb" })

@@ -48,11 +48,13 @@ class DeadLettersFilterTest < Minitest::Test
     assert_equal [:redriven, "orders", TIME], [redriven.status, redriven.redriven_to, redriven.handled_at]
   end
 
-  # They have a key and a time, which is the message's.
+  # They have a key and a time, which is the message's. It was called the time of the failure.
   def test_letter_of_another_system_has_what_its_message_has
     foreign = letter({ "reason" => "bad" }, key: "k")
-    assert_equal ["0/7", nil, nil, nil, { "reason" => "bad" }, Time.at(1_600_000_000)],
-                 [foreign.id, foreign.origin, foreign.group, foreign.error, foreign.headers, foreign.failed_at]
+    assert_equal ["0/7", nil, nil, nil, { "reason" => "bad" }, nil, Time.at(1_600_000_000)],
+                 [foreign.id, foreign.origin, foreign.group, foreign.error, foreign.headers, foreign.failed_at,
+                  foreign.written_at]
+    assert_equal({ failed_at: nil, written_at: Time.at(1_600_000_000) }, foreign.to_h.slice(:failed_at, :written_at))
     assert match?(foreign, key: "k", id: "0/7", since: Time.at(1_600_000_000))
     { topic: "dead", group: "billing", error: "IOError" }.each { |name, value| refute match?(foreign, name => value) }
   end

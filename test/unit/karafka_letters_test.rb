@@ -27,7 +27,8 @@ class KarafkaLettersTest < Minitest::Test
       origin = letter.origin
       assert_equal ["orders", 3, 42, "billing", 4],
                    [origin.topic, origin.partition, origin.offset, letter.group, origin.attempts]
-      assert_equal ["1/7", nil, Time.at(1_600_000_000)], [letter.id, letter.error, letter.failed_at]
+      assert_equal ["1/7", nil, nil, Time.at(1_600_000_000)],
+                   [letter.id, letter.error, letter.failed_at, letter.written_at]
       assert_equal({ "trace" => "1" }, letter.headers)
     end
   end

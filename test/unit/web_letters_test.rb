@@ -16,6 +16,8 @@ class WebLettersTest < Minitest::Test
   Letter = Struct.new(:place, :offset, :error, :status, :failed_at, :group, :origin, :message, :headers, :redriven_to,
                       keyword_init: true) do
     def id = place
+    def time = failed_at || written_at
+    def written_at = Time.at(1_750_000_000)
   end
 
   # Stands for DeadLetters. answer: of `redrive` and `delete`; problems: what they yield for each letter. slow: a window
@@ -224,6 +226,16 @@ class WebLettersTest < Minitest::Test
       assert_includes html, '<a href="/message?topic=orders&amp;partition=0&amp;offset=47">orders/0 offset 47</a>'
       assert_includes html, '<a href="/group?id=billing">billing</a>'
     end
+  end
+
+  # The time at which another system wrote it was the time of the failure.
+  def test_a_letter_of_another_system_has_no_time_of_a_failure
+    letter(7, failed_at: nil, error: nil)
+    letter(8)
+    [["0/7", ["Written"]], ["0/8", ["Failed"]]].each do |id, names|
+      assert_equal names, page("/dead-letter", id: id).body.scan(/>(Failed|Written)</).flatten
+    end
+    assert_includes page.body, '<td data-label="Failed">–</td>'
   end
 
   def test_letters_lead_to_what_processes_reported_of_their_error

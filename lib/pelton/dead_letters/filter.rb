@@ -35,7 +35,7 @@ module Pelton
 
       #: (Letter) -> bool
       def match?(letter)
-        (@status == :all || letter.status == @status) && in_time?(letter.failed_at) &&
+        (@status == :all || letter.status == @status) && in_time?(letter.time) &&
           @texts.all? { |key, wanted| [*TEXTS.fetch(key).call(letter)].map(&:b).intersect?(wanted) }
       end
 

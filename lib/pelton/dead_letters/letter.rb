@@ -73,10 +73,19 @@ module Pelton
       #: () -> String?
       def error = @origin&.error
 
-      # When the message failed last; if that is unknown, its timestamp.
+      # When the message failed last; nil: unknown, as of letters that other systems wrote.
       #   letter.failed_at # => 2026-11-23 00:05:12.345 +0000
       #: () -> Time?
-      def failed_at = @origin&.failed_at || @message.timestamp
+      def failed_at = @origin&.failed_at
+
+      # The timestamp of the letter itself: when it was written, unless its writer gave another one.
+      #   letter.written_at # => 2026-11-23 00:05:12.349 +0000
+      #: () -> Time?
+      def written_at = @message.timestamp
+
+      # For Pelton: the time by which letters are ordered and filtered.
+      #: () -> Time?
+      def time = failed_at || written_at
 
       # The message's key, decoded as DeadLetters was told.
       #   letter.key # => "7"
@@ -116,7 +125,7 @@ module Pelton
         { id: id, place: place, status: status, handled_at: handled_at, redriven_to: redriven_to,
           topic: from&.topic, partition: from&.partition, offset: from&.offset, group: group,
           attempts: from&.attempts, redrives: from&.redrives, error: error, error_message: from&.error_message,
-          failed_at: failed_at, size: @message.size, payload_omitted: from&.payload_omitted }
+          failed_at: failed_at, written_at: written_at, size: @message.size, payload_omitted: from&.payload_omitted }
       end
 
       def inspect = "#<#{self.class} #{topic} #{place} #{status} #{error}>"

@@ -127,7 +127,7 @@ module Pelton
             "here, also newer ones."
         end
 
-        def last_failed(letters) = letters.max_by(LIMIT) { |letter| [letter.failed_at.to_f, letter.offset] }
+        def last_failed(letters) = letters.max_by(LIMIT) { |letter| [letter.time.to_f, letter.offset] }
         def reported(name) = error_link("failures of the last hour", class: name)&.then { |link| tag(:small, link) }
         def counts = @found.counts.sort_by { |_, count| -count }
         def count = filters[:error] ? @found.counts.fetch(filters[:error], 0) : @found.counts.values.sum
@@ -164,9 +164,15 @@ module Pelton
                                                       topic: letter.origin&.topic)
         end
 
+        # When a letter of another system failed is unknown.
+        def letter_time
+          name = letter.failed_at ? "Failed" : "Written"
+          { name => letter.time && Numbers.time(letter.time) }
+        end
+
         def facts
           from = letter.origin
-          { "Status" => letter.status, "Failed" => letter.failed_at && Numbers.time(letter.failed_at),
+          { "Status" => letter.status, **letter_time,
             "Group" => group, "Attempts" => from&.attempts, "Redrives" => from&.redrives,
             "Origin" => origin_link(from), "Place" => letter.place,
             "Key" => bytes_text(letter.message.raw_key), "Size" => Numbers.bytes(letter.message.size),

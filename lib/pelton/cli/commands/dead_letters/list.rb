@@ -33,7 +33,7 @@ module Pelton
           return count(topics) if options[:by]
 
           found = topics.flat_map { |topic| topic.list(limit: options[:limit] + 1, **filters) }
-          print_first(found.sort_by { |letter| -letter.failed_at.to_f }, topics.size > 1)
+          print_first(found.sort_by { |letter| -letter.time.to_f }, topics.size > 1)
         end
 
         def print_first(found, several)
@@ -54,14 +54,17 @@ module Pelton
 
         def print(found, several)
           output.report(found.map { |letter| facts(letter) }) do
-            rows = found.map { |letter| several ? { dead_letters: letter.topic, **row(letter) } : row(letter) }
+            written = !found.all?(&:failed_at)
+            rows = found.map { |letter| { **(several ? { dead_letters: letter.topic } : {}), **row(letter, written) } }
             output.table(rows, empty: "no letters")
           end
         end
 
-        def row(letter)
+        # written: other systems wrote some of the letters. When these failed is unknown.
+        def row(letter, written)
           origin = letter.origin
           { place: letter.place, id: origin&.failure_id, failed_at: letter.failed_at,
+            **(written ? { written_at: letter.written_at } : {}),
             from: origin && "#{origin.topic}/#{origin.partition} offset #{origin.offset}",
             group: letter.group, attempts: origin&.attempts, redrives: origin&.redrives,
             **(options[:status] == "open" ? {} : { status: letter.status }),
