@@ -17,8 +17,8 @@ require "support/registry_double"
 class GuidesTest < Minitest::Test
   include ForkedChild
 
-  TOPICS = { "orders" => 4, "payments" => 2, "customers" => 1, "clicks" => 1, "paid" => 1, "orders.eu" => 4,
-             "orders.dead" => 4, "logs.web" => 1, "totals" => 4, "orders.retry.60" => 4,
+  TOPICS = { "orders" => 4, "payments" => 2, "customers" => 1, "clicks" => 1, "invoices" => 4, "paid" => 1,
+             "orders.eu" => 4, "orders.dead" => 4, "logs.web" => 1, "totals" => 4, "orders.retry.60" => 4,
              "orders.retry.600" => 4 }.freeze
   SCHEMA = JSON.generate(type: "record", name: "Order", fields: [
                            { name: "id", type: "int" },

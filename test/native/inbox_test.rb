@@ -30,6 +30,19 @@ class InboxConsumersTest < Minitest::Test
     end
   end
 
+  # As in docs/guides/inbox.md: the Kafka transaction is outside.
+  class ReceiptsConsumer < Pelton::Consumer
+    include Pelton::Inbox
+
+    def process(message)
+      transaction do |tx|
+        processed_once(message) { Work.create!(text: message.raw_payload) }
+        tx.produce_async(topic: "receipts", payload: message.raw_payload)
+        mark_as_consumed(message)
+      end
+    end
+  end
+
   def setup
     skip "no gems activerecord and sqlite3 for Ruby #{RUBY_VERSION}" unless defined?(OutboxKit) && defined?(SQLite3)
 
@@ -60,6 +73,17 @@ class InboxConsumersTest < Minitest::Test
     travel(60)
     assert_equal [[1, 2, 3], %w[1]], [OrdersConsumer.attempts, done]
     assert_equal ["billing"], Pelton::Inbox::Row.pluck(:consumer_group)
+  end
+
+  # As after a crash between the commit of the database and Kafka's.
+  def test_work_whose_kafka_transaction_was_aborted_is_not_repeated_and_its_result_is_produced
+    Pelton.routes { topic("orders", to: ReceiptsConsumer) { transactional "shop" } }
+    fail_next_commit
+    produce("orders", "1")
+    assert_equal [%w[1], []], [done, produced_messages("receipts")]
+    travel(1)
+    assert_equal [%w[1], %w[1]], [done, produced_messages("receipts").map(&:raw_payload)]
+    assert_equal 1, committed_offset("orders")
   end
 
   def test_a_copy_in_a_retry_topic_does_not_repeat_the_work

@@ -114,6 +114,20 @@ module Pelton
         Settings::Setting.new(:times, :count, 1, "").check(times).times { kafka.failures << [topic, failure] }
       end
 
+      # Lets Kafka not confirm the commit of the next transaction of the code under test. :unknown: nothing is
+      # committed, and `transaction` raises a TransactionError with this reason. :committed: all is committed, but in a
+      # consumer that marked, `transaction` raises a WaitTimeout, and in the retry a TransactionError with this reason.
+      # Without a mark, the reason is :unknown in both cases.
+      #   fail_next_commit(:committed)
+      # Raises ConfigError for another reason.
+      #: (?Symbol) -> void
+      def fail_next_commit(reason = :unknown)
+        known = %i[unknown committed]
+        raise ConfigError.new(:reason, reason, "allowed: #{known.join(", ")}") unless known.include?(reason)
+
+        kafka.unconfirmed_commits << reason
+      end
+
       # The messages that the code under test produced, of one topic or of all, without those of `produce`. Retry topics
       # and dead letters are among them. `payload`, `key` and `headers` are decoded as the topic's route says, or as
       # the first one's if several groups read the topic.

@@ -59,6 +59,9 @@ module Pelton
       # Errors of the next messages that clients produce: [[topic or nil, KafkaError], …]
       #: () -> Array[[String?, KafkaError]]
       attr_reader :failures
+      # Outcomes of the next commits, which Kafka does not confirm: [:unknown, :committed, …]
+      #: () -> Array[Symbol]
+      attr_reader :unconfirmed_commits
       # Does it use a real Kafka? Then its clients are not in memory.
       #: () -> bool
       attr_accessor :real
@@ -73,6 +76,7 @@ module Pelton
         @original = Pelton.declared_app
         @subscriptions = {}
         @failures = []
+        @unconfirmed_commits = []
         @real = false
         @raises = Testing.raise_errors
         # {"localhost:9092" => Memory::Kafka}

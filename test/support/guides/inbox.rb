@@ -9,5 +9,6 @@ end
 {
   "class PaymentsConsumer" => { given: base, after: included.("PaymentsConsumer") },
   "class TransfersConsumer" => { given: base, after: included.("TransfersConsumer") },
+  "class ReceiptsConsumer" => { given: base, after: included.("ReceiptsConsumer") },
   "Pelton::Inbox.prune_with_server" => { not_run: "needs a database; test/integration/transfers.rb has this line" }
 }

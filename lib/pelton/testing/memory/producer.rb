@@ -12,18 +12,28 @@ module Pelton
         def initialize(settings)
           super()
           @settings = settings
+          # Does the next begin get no answer?
+          @silent = false
         end
 
         def partition_count(topic) = broker.partition_count(topic)
 
         def begin
+          raise WaitTimeout.new("begin of the transaction", nil) if @silent
+
           @transaction = broker.begin
           @committed = false
           true
+        ensure
+          @silent = false
         end
 
+        # Without a confirmation, the client does not know the outcome: see Helpers#fail_next_commit.
         def commit
           raise incomplete if @transaction.failed.positive?
+
+          reason = Memory.session.unconfirmed_commits.shift
+          return unconfirmed(reason) if reason
 
           broker.commit(@transaction)
           @transaction = nil
@@ -44,6 +54,16 @@ module Pelton
         end
 
         private
+
+        # A consumer with marks asks Kafka for the outcome at once. After :committed, it gets no answer the first time.
+        # The producer makes a TransactionError of this error.
+        def unconfirmed(reason)
+          transaction = @transaction
+          @transaction = nil
+          reason == :committed ? broker.commit(transaction) : broker.abort(transaction)
+          @silent = reason == :committed && transaction.offsets.any?
+          raise ClosedError, "the connection"
+        end
 
         def broker = Memory.broker(@settings)
         def failures = Memory.session.failures
