@@ -129,6 +129,21 @@ class NativeRegistryFaultsTest < Minitest::Test
       .each { |answer, reason| assert_includes failure(answer).message, reason }
   end
 
+  # Each call waited for all timeouts of the request, again and again.
+  def test_latest_schema_stays_in_use_while_the_registry_hangs
+    double = new_double
+    id = double.add("r-value", INT)
+    registry = client(double, ttl: 0)
+    assert_equal id, registry.latest("r-value").id
+    double.fail(:hang)
+    2.times { assert_equal id, registry.latest("r-value").id }
+    renewal = Pelton::Threads.list.find { |thread| thread.name == "pelton.registry" }
+    assert renewal&.alive?, "the request goes on"
+    double.close
+    assert renewal.join(10 * Guard::PATIENCE)
+    assert_equal id, registry.latest("r-value").id
+  end
+
   def test_timeouts_name_the_url
     double = new_double
     double.fail(:hang)
