@@ -14,6 +14,8 @@ require_relative "avro/serializer"
 module Pelton
   # Avro: Decoder reads payloads (for `decode :avro`), Serializer writes them.
   module Avro
+    autoload :FieldTypes, File.expand_path("avro/field_types", __dir__)
+
     # What stands before a document. :confluent: byte 0 and the schema's number (when reading, a header may name the
     # schema instead). :single_object: bytes C3 01 and the schema's fingerprint. :none: nothing.
     FRAMINGS = %i[confluent single_object none].freeze

@@ -96,6 +96,10 @@ module Pelton
         raise SchemaUnavailable.new(topic, partition, offset, e.message)
       end
 
+      # For Pelton: the schema of the values that it returns; nil: each has the schema that it was written with.
+      #: () -> Registry::Schema?
+      def value_schema = @reader || @writer
+
       # For Pelton: is there a registry to ask?
       #: () -> bool
       def asks? = !@registry.nil? && @framing != :none

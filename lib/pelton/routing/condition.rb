@@ -34,6 +34,16 @@ module Pelton
         kind == :is ? parts.first.first == :field : parts.any? { |part| fields?(part) }
       end
 
+      # What it asks of fields: [[["customer", "id"], :in, [7]], …]
+      #: (Array[untyped]) -> Array[[Array[String | Integer], Symbol, untyped]]
+      def of_fields(tree)
+        kind, *parts = tree
+        return parts.flat_map { |part| of_fields(part) } unless kind == :is
+
+        (subject, *path), check, value = parts
+        subject == :field ? [[path, check, value]] : []
+      end
+
       # true, false, or nil for undecided: the payload cannot be decoded, or a pattern takes too long.
       #: (Array[untyped], Message) ?{ (PatternTimeout) -> void } -> bool?
       def answer(tree, message, &late)

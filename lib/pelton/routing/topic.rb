@@ -109,6 +109,13 @@ module Pelton
         reason ? raise(ConfigError.new("topic #{@name}, to", found, reason)) : found
       end
 
+      # The types of the fields, for `decode :avro` with a schema; nil: they are not known.
+      #: () -> Avro::FieldTypes?
+      def field_types
+        schema = decode[:decoder].value_schema if Formats.name(decode) == :avro
+        schema && Avro::FieldTypes.new(schema)
+      end
+
       # true: the consumer defines `reached_end`.
       #: () -> bool
       def reached_end? = consumer_class.instance_method(:reached_end).owner != Consumer
@@ -184,10 +191,19 @@ module Pelton
       end
 
       def check_where
-        strings = Formats::STRINGS.include?(Formats.name(decode))
-        return unless strings && Condition.fields?(where)
+        fields = Condition.of_fields(where)
+        return if fields.empty?
 
-        refuse(:decode, "has no fields for `where`: use :json, :msgpack or :avro")
+        if Formats::STRINGS.include?(Formats.name(decode))
+          refuse(:decode, "has no fields for `where`: use :json, :msgpack or :avro")
+        end
+        types = field_types or return
+        path, = fields.find { |names, _| types.at(names).empty? }
+        return unless path
+
+        # It would drop all messages, or none.
+        raise ConfigError.new("topic #{@name}: where(#{path.map(&:inspect).join(", ")})", nil,
+                              "#{types.name} has no such field")
       end
 
       def check_partitions

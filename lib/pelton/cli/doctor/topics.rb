@@ -82,9 +82,21 @@ module Pelton
             report.note(about, "`filter` runs in Ruby for each message. Native threads evaluate `where`, and a " \
                                "message that it drops never becomes a Ruby object: use it where you can")
           end
+          check_literals(report, about, topic) if topic.where
           (topic.where ? ruby_patterns(topic.where) : []).each do |pattern|
             report.note(about, "where: #{pattern.inspect} uses syntax that only Ruby's Regexp supports, so Ruby " \
                                "evaluates it for each message that passes the other conditions")
+          end
+        end
+
+        # Values of `where` that no value of an Avro field ever equals.
+        def check_literals(report, about, topic)
+          types = topic.field_types or return
+          Routing::Condition.of_fields(topic.where).each do |path, check, value|
+            next if check == :exists
+
+            why = (check == :in ? value : [value]).filter_map { |literal| types.mismatch(path, literal) }.uniq
+            report.warning(about, "where(#{path.map(&:inspect).join(", ")}): #{why.join("; ")}") unless why.empty?
           end
         end
 
