@@ -37,6 +37,8 @@ module Mutants
       sites = chosen.each.with_index(1).select { |_, number| !@only || @only.include?(number) }
       return list(sites) if @list
 
+      # As they are now: who edits the project meanwhile disturbs nothing.
+      @texts = sites.to_h { |site, _| [site.path, File.read(File.join(ROOT, site.path))] }
       rust, ruby = sites.partition { |site, _| site.path.end_with?(".rs") }
       [*ruby_lanes(ruby), *rust_lanes(rust)].each(&:join)
       summary
@@ -162,7 +164,7 @@ module Mutants
     # --- results -----------------------------------------------------------------------------------------------------
 
     def note(result)
-      diff = result.site.diff(File.read(File.join(ROOT, result.site.path))) unless result.by
+      diff = result.site.diff(@texts.fetch(result.site.path)) unless result.by
       @lock.synchronize do
         @results << result
         by = result.by || "after #{result.tests} test files"

@@ -8,7 +8,9 @@ use pelton_core::format::Format;
 use pelton_core::partition::{Batch, Limits};
 use pelton_core::producer::Outgoing;
 use pelton_core::rd::Headers;
+use pelton_core::send_times::SendTimes;
 use pelton_core::subscription::{Options, SubscriptionEvent};
+use std::sync::Arc;
 use support::*;
 
 /// Takes messages until `count` came; hands each batch on.
@@ -206,6 +208,19 @@ fn a_reader_that_is_busy_holds_back_its_own_partition_only() {
     }
     assert_eq!(1_000, rest);
     close_subscription(&subscription);
+    close_producer(&producer);
+}
+
+#[test]
+fn the_send_time_of_each_message_is_counted_once() {
+    let cluster = cluster("timed", 1);
+    let producer = producer(&cluster.bootstrap_servers(), &[]);
+    let times = Arc::new(SendTimes::new(&[60.0]));
+    producer.count_times([Arc::clone(&times)].into());
+    produce_all(&producer, "timed", 1, &vec![b"x".to_vec(); 1_000]);
+    let (counts, sum) = times.take().expect("there are times");
+    assert_eq!([1_000, 0], *counts);
+    assert!((0.0..60_000.0).contains(&sum), "{sum}");
     close_producer(&producer);
 }
 

@@ -79,3 +79,21 @@ impl fmt::Display for Json {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Those of schemas are no payload's, so Ruby's JSON does not decide about them.
+    #[test]
+    fn numbers_are_those_that_json_has() {
+        let float = |text: &str| match Json::parse(text.as_bytes()) {
+            Some(Json::Float(value)) => Some(value),
+            _ => None,
+        };
+        assert_eq!([Some(1e23), Some(-0.5e-320), Some(1e300)], ["1e23", "-0.5e-320", "1.0e+300"].map(float));
+        for text in ["01", "-01", "00.5", "1.", ".5", "-.5", "1e", "+1", "-", "1.2.3"] {
+            assert!(Json::parse(text.as_bytes()).is_none(), "{text}");
+        }
+    }
+}
