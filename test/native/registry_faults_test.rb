@@ -36,22 +36,6 @@ class NativeRegistryFaultsTest < Minitest::Test
     error
   end
 
-  # Each call waited for all timeouts of the request, again and again.
-  def test_latest_schema_stays_in_use_while_the_registry_hangs
-    double = new_double
-    id = double.add("r-value", INT)
-    registry = client(double, ttl: 0)
-    assert_equal id, registry.latest("r-value").id
-    double.fail(:hang)
-    2.times { assert_equal id, registry.latest("r-value").id }
-    renewal = Pelton::Threads.list.find { |thread| thread.name == "pelton.registry" }
-    assert renewal&.alive?, "the request goes on"
-    assert_equal 2, double.requests.size
-    double.close
-    assert renewal.join(10 * Guard::PATIENCE)
-    assert_equal id, registry.latest("r-value").id
-  end
-
   def test_redirects_are_followed_nowhere_so_no_other_host_gets_the_login
     other = new_double
     other.add("r", INT)

@@ -23,6 +23,10 @@ module Pelton
       #: () -> untyped
       attr_reader :native
 
+      # For Pelton: nil without one.
+      #: () -> untyped
+      attr_reader :registry
+
       # registry: a Registry or its URL. schema: the shape that readers want (JSON or Registry::Schema); nil: as
       # written. framing: :confluent (default with a registry), :single_object or :none (default without). writer: with
       # :none, the schema of the payloads, if it is not `schema`. symbolize_names: Symbols as keys. freeze: frozen

@@ -7,6 +7,7 @@ require_relative "doctor/cluster_topics"
 require_relative "doctor/database"
 require_relative "doctor/machine"
 require_relative "doctor/options"
+require_relative "doctor/registries"
 require_relative "doctor/report"
 require_relative "doctor/retries"
 require_relative "doctor/timeouts"
@@ -37,7 +38,8 @@ module Pelton
         @native = native || Native
       end
 
-      # Waits for brokers up to `timeout` seconds. Problems are in the report, not raised.
+      # Waits for brokers up to `timeout` seconds, and as long for each schema registry. Problems are in the report, not
+      # raised.
       #: () -> Report
       def examine
         report = Report.new
@@ -49,6 +51,7 @@ module Pelton
         Units.new(config, groups).examine(report)
         Timeouts.new(config, groups, @native).examine(report)
         Options.new(config, groups, @native).examine(report) if @options
+        Registries.new(groups, @timeout).examine(report) unless @offline
         clusters = @offline ? {} : Brokers.new(config, groups, @native, @timeout).examine(report)
         Topics.new(config, groups, clusters, @native).examine(report)
         unless clusters.empty?

@@ -10,9 +10,9 @@ module Pelton
       class Doctor < Command
         details <<~TEXT
           Loads your files and changes nothing. It prints versions, cores, memory and limits of this machine;
-          what each topic and group uses, and why; whether the brokers answer and the topics exist; retry
-          topics with messages that no consumer will get; and findings: errors, warnings and notes. Examples
-          are timeouts that contradict each other, an old FFI, or limits that are too low.
+          what each topic and group uses, and why; whether brokers and schema registries answer and the topics
+          exist; retry topics with messages that no consumer will get; and findings: errors, warnings and notes.
+          Examples are timeouts that contradict each other, an old FFI, or limits that are too low.
 
           --options adds every option of librdkafka, as the app's clients would have it, in librdkafka's own
           words (`smallest` is `earliest`). Secrets are hidden.
@@ -22,8 +22,8 @@ module Pelton
         narrows
         option :concurrency, "-c", "--concurrency N", "worker threads (config.concurrency)", type: Integer
         option :processes, "-p", "--processes N", "that many processes share this machine", type: Integer, default: 1
-        option :offline, "--offline", "do not connect to brokers"
-        option :timeout, "--timeout SECONDS", "wait this long for brokers", type: Float, default: 10
+        option :offline, "--offline", "do not connect to brokers or registries"
+        option :timeout, "--timeout SECONDS", "wait this long for brokers, and for a registry", type: Float, default: 10
         option :options, "--options", "also show all librdkafka options, with their values"
         option :strict, "--strict", "exit with 1 for a warning, too"
         connects
