@@ -147,31 +147,6 @@ class TestingConsumersTest < Minitest::Test
     assert ended
   end
 
-  # config.logger was nil in a test, so `info` raised NoMethodError there and nowhere else.
-  def test_a_consumer_that_logs_failed_in_a_test
-    consumer_for("orders").script = lambda do |_message|
-      assert Pelton.config.logger.info("text") && Pelton.config.logger.warn { "block" }
-    end
-    _, err = capture_io { produce("orders", { "id" => 1 }) && produce("orders", {}) }
-    assert_equal ["", [KeyError]], [err, consumer_errors.map(&:class)]
-    Pelton.app.config.dup.tap { |config| config.logger = nil }.then { |config| assert_nil config.logger }
-  end
-
-  # The error was in an event, after the last assertion: the test passed.
-  def test_a_shutdown_that_raises_at_the_end_of_a_test_stayed_invisible
-    ended = false
-    consumer_for("clicks", group: "billing").define_singleton_method(:shutdown) { raise ArgumentError, "at the end" }
-    consumer_for("orders").define_singleton_method(:shutdown) { ended = true }
-    session = Pelton::Testing::Session.current
-    assert_equal "at the end", assert_raises(ArgumentError) { session.close }.message
-    assert ended && session.closed?
-    Pelton::Testing::Session.open
-    setup
-    consumer_for("orders").define_singleton_method(:shutdown) { raise KeyError, "asserted" }
-    stop_consumers
-    assert_equal ["asserted"], consumer_errors.map(&:message)
-  end
-
   def test_the_code_under_test_produces_and_the_consumers_run_afterwards
     consumer = consumer_for("orders")
     Pelton.producer.produce_sync(topic: "orders", payload: '{"id":1}')

@@ -12,7 +12,9 @@ module Pelton
       EVENTS = {
         "error.occurred" => ["error.occurred", "event[:source], not event[:type]"],
         "consumer.consume" => ["consumer.consuming"],
-        "consumer.consumed" => ["consumer.consumed", "event[:seconds], event[:topic], not event[:caller]"],
+        "consumer.consumed" => ["consumer.consumed",
+                                "also after a failure, with event[:error]; event[:seconds], event[:topic], not " \
+                                "event[:caller]"],
         "consumer.consuming.pause" => ["partition.paused"],
         "consumer.consuming.retry" => ["consumer.retrying"],
         "consumer.consuming.seek" => ["partition.sought"],

@@ -17,9 +17,10 @@ module Pelton
         WORDS = /\bdef\s+(?:#{Regexp.union(THEIRS.keys)})\b|\bPelton\.subscribe\b/
         NO_EVENT = "no such event, and Pelton.subscribe refuses the method: docs/reference/events.md"
         OF_ALL = "also comes from producers, where event[:group] is nil and lags are -1"
+        AFTER_FAILURES = "also comes after a failure, Karafka's only after a success"
         # Other events of Karafka's, not those of the app's own.
         FAMILIES = /\Aon_(app|client|connection|consumer|filtering|process|rebalance|swarm|worker)_/
-        private_constant :THEIRS, :OURS, :FAMILIES, :NO_EVENT, :OF_ALL
+        private_constant :THEIRS, :OURS, :FAMILIES, :NO_EVENT, :OF_ALL, :AFTER_FAILURES
 
         # true: the code has a subscriber of events.
         #: (String) -> bool
@@ -78,16 +79,27 @@ module Pelton
         def values(node, variable, name)
           return unless node && variable && (kind = Events::TABLE[name])
 
+          foreign = []
           node.each_node do |part|
             key = key(part, variable)
-            report(part, value(key, kind)) if key && !kind.keys.include?(key)
+            foreign << [part, key] if key && !kind.keys.include?(key)
           end
+          foreign.each { |part, key| report(part, value(key, kind)) }
           text = @file.text(node)
+          # A method without such values has been moved.
+          failures(node, text) if name == "consumer.consumed" && foreign.any?
           lags(node) if name == "statistics.emitted" && text.include?("lag") && !text.match?(/:group\b|["']type["']/)
         end
 
         def lags(node)
           report(node, Migrate.differs("#{node.is?(:def) ? "return" : "next"} unless event[:group]", OF_ALL))
+        end
+
+        # Of a block, the row of `subscribe` says it.
+        def failures(node, text)
+          return if !node.is?(:def) || text.match?(/:error\b/)
+
+          report(node, Migrate.differs("return if event[:error]", AFTER_FAILURES))
         end
 
         # event[:caller] → :caller

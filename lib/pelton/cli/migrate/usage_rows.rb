@@ -14,7 +14,7 @@ module Pelton
         "Karafka.monitor" => Migrate.monitor,
         "Karafka.logger" => Migrate.differs("Pelton.config.logger",
                                             "Rails.logger in a Rails app; elsewhere set config.logger = " \
-                                            "Logger.new($stdout): the default one has no info lines, tests have none"),
+                                            "Logger.new($stdout): the default one writes only warnings and errors"),
         "Karafka::App.monitor" => Migrate.monitor,
         "Karafka::App.config" => Migrate.same("Pelton.config"),
         "Karafka::App.setup" => Migrate.same("Pelton.configure do |config|"),
