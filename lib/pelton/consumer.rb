@@ -47,8 +47,8 @@ module Pelton
     def consume = raise(NotImplementedError, "#{self.class}#consume is not defined")
 
     # Define this method, instead of `consume`, to work on one message at a time. When it returns, the message is
-    # marked, unless it called pause or seek. When it raises, this message is retried; `attempt` counts for it. A
-    # shutdown or a revocation waits for one message only.
+    # marked, unless it called pause or seek, or `revoked?` answered true. When it raises, this message is retried;
+    # `attempt` counts for it. A shutdown or a revocation waits for one message only.
     #   def process(message) = Order.create!(message.payload)
     #: (Message) -> void
     def process(_message) = raise(NotImplementedError, "#{self.class}#process is not defined")
@@ -130,9 +130,11 @@ module Pelton
     #: () -> Float?
     def processing_lag = @pelton.processing_lag
 
-    # true: Kafka takes the partition away, or has done so. A long `consume` should end soon: mark what is done, and the
-    # partition's next owner gets the rest. Once `revoked?` has answered true to a call, its return marks nothing. From
-    # any thread; only the answer to the thread of the call has this effect.
+    # true: Kafka takes the partition away, or has done so. A long call should end soon: mark what is done, and the
+    # partition's next owner gets the rest. Once `revoked?` has answered true to a call of `consume` or `process`, its
+    # return marks nothing, whatever it asked for, also if it only logs the answer. What it has not marked itself comes
+    # again. If it marked nothing, the log warns (consumer.unmarked). From any thread; only the answer to the thread of
+    # the call has this effect.
     #   messages.each do |message|
     #     break if revoked?
     #     work(message)

@@ -203,6 +203,9 @@ module Pelton
          error: "the exception, also one that its `retry_on` or `discard_on` handles; nil: it succeeded" }],
       ["consumer.retrying", %i[group topic partition offset attempt delay error failure_id],
        "A call of `consume` failed and will be repeated from `offset` on.", { delay: "seconds until then" }],
+      ["consumer.unmarked", %i[group topic partition offset messages],
+       "A call of `consume` or `process` returned after `revoked?` had answered true, and had marked nothing. Its " \
+       "messages will be processed again.", { offset: "its first message", messages: "number of messages" }],
       ["consumer.method_unused", %i[consumer method reason],
        "A consumer class has a public method that looks like a hook, for example of another framework, but Pelton " \
        "never calls it. Published when the server starts.",

@@ -237,6 +237,30 @@ class EmbeddedProcessingTest < Minitest::Test
     assert_equal number, message.dig("n"), "also after the stop"
   end
 
+  # Twin of hanging_message. The call ends in time, but it has asked `revoked?`.
+  def test_a_call_that_asked_revoked_and_marked_nothing_is_repeated_and_warned_about
+    name = topic
+    seen = @seen
+    calls = 0
+    reader = Class.new(Pelton::Consumer) do
+      define_method(:process) do |message|
+        seen << message.offset
+        IO.select(nil, nil, nil, 0.02) until calls.positive? || revoked?
+        calls += 1
+      end
+    end
+    members = Array.new(2) { app(group: "asked") { topic(name, to: reader) } }
+    produce(members[0], name, %w[x])
+    members[0].start
+    assert_equal [0], take(1)
+    members[1].start
+    assert_equal [0], take(1, timeout: 60)
+    assert_equal([[name, 0, 0, 1]], happened("consumer.unmarked").map do |event|
+      event.values_at(:topic, :partition, :offset, :messages)
+    end)
+    members.each { |member| assert member.stop(timeout: 20) }
+  end
+
   private
 
   # A consumer that takes messages one by one, and hangs at this offset.

@@ -14,15 +14,20 @@ HANGING = <<~RUBY
 
   LEDGER = Ledger.new(ENV.fetch("PELTON_LEDGER"))
   HANGS = ENV["PELTON_HANGS"]&.to_i
+  ASKS = ENV["PELTON_ASKS"]
+  TIMES = []
 
   class HangingConsumer < Pelton::Consumer
     def process(message)
-      if message.offset == HANGS
-        puts "hangs"
-        $stdout.flush
-        Thread::Queue.new.pop
-      end
+      hang if message.offset == HANGS && TIMES.push(1).one?
       LEDGER.processed(object_id.to_s, message.key, message.payload)
+      mark_as_consumed(message) if ASKS == "and marks"
+    end
+
+    def hang
+      puts "hangs"
+      $stdout.flush
+      ASKS ? (IO.select(nil, nil, nil, 0.02) until revoked?) : Thread::Queue.new.pop
     end
   end
 
@@ -58,12 +63,12 @@ module Hanging
     @writer.producer.produce_many_sync(rows)
   end
 
-  def serve(hangs: nil)
-    pelton("server", "-r", @file, env: { **@environment, "PELTON_HANGS" => hangs&.to_s })
+  def serve(**more)
+    pelton("server", "-r", @file, env: { **@environment, **more.to_h { |name, value| ["PELTON_#{name}", value.to_s] } })
   end
 
-  def hangs
-    serve(hangs: HANGS).tap { |server| said(server, /^hangs/) }
+  def hangs(**more)
+    serve(HANGS: HANGS, **more).tap { |server| said(server, /^hangs/) }
   end
 
   def said(server, text) = eventually(30, -> { "#{text}\n#{server.output}" }) { server.output.match?(text) }
@@ -122,4 +127,18 @@ Scenario.run do
   server.kill(:TERM)
   equal(2, exit_code(server), "the end of the one that hangs\n#{server.output}")
   rest("after a rebalance", other)
+
+  # --- a rebalance during a call that asks `revoked?` and ends in time: its return marks nothing, as the log says ---
+  warning = /hanging-\S* \S*: a call returned after revoked\? was true, so 1 message from offset 50 on will be repeated/
+  { "only" => 1, "and marks" => 0 }.each do |asks, again|
+    begin_group(1, 500)
+    server = hangs(ASKS: asks)
+    other = serve
+    said(server, warning) if again == 1
+    eventually(60, -> { "the end of #{asks}, #{place} so far" }) { place == Hanging::COUNT }
+    server.kill(:TERM)
+    equal(0, exit_code(server), "the end of the one that asked: #{asks}\n#{server.output}")
+    equal(again == 1, server.output.match?(warning), "a warning of the one that asked: #{asks}")
+    rest("after a call that asked: #{asks}", other, again: again)
+  end
 end

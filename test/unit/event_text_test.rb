@@ -68,6 +68,9 @@ class EventTextTest < Minitest::Test
                              "g orders/3 failed with 2 messages in 1000.0 ms, attempt 3, of unknown age"]],
     "consumer.retrying" => [[{ **PLACE, offset: 41, delay: 2, attempt: 1 }, WARN,
                              "g orders/3 retries from offset 41 in 2.0 s, attempt 1 failed"]],
+    "consumer.unmarked" => [[{ **PLACE, offset: 41, messages: 1 }, WARN,
+                             "g orders/3: a call returned after revoked? was true, so 1 message from offset 41 on " \
+                             "will be repeated: mark what is done before the return"]],
     "consumer.method_unused" => [[{ consumer: "Orders", method: :on_x, reason: "rename it" }, WARN,
                                   "Orders#on_x is never called: rename it, or make it private"]],
     "thread.leaked" => [[{ **PLACE, name: "t", started_at: "a:1", seconds: 5.04, at: "b:2" }, WARN,

@@ -76,7 +76,26 @@ class RebalanceTest < Minitest::Test
     assert_match(%r{\Aorders/0: consume runs for \d+\.\d s, 2 of 2 messages not finished from offset 0 on\z},
                  told[:calls].first)
     @gate.close
-    assert app.stop # it was told before the stop, which leaves nothing undone
+    assert_equal [0, 1], @log.pop
+    event("consumer.revoked")
+    assert app.stop # the call ended before the stop, which leaves nothing undone
+  end
+
+  # The exit code was 0, although the other member repeated the call.
+  def test_a_stop_after_the_partition_went_names_the_call_that_still_runs_as_left_undone
+    produce(1)
+    listener = start(revocation_timeout: 0.02).instance_variable_get(:@listeners).first
+    block_jobs
+    subscription.assign_now(["orders", 0])
+    @begun.pop
+    subscription.revoke_now(["orders", 0])
+    event("partition.unfinished")
+    stopping = Thread.new { app.stop }
+    eventually { listener.repeats.any? } # the call still runs
+    @gate.close
+    refute stopping.value
+    left = event("app.forced")[:unfinished_work].grep(%r{\Aorders/0: consume runs for .* 1 of 1 messages not finished})
+    assert_equal 1, left.size
   end
 
   def test_a_call_that_has_marked_all_is_not_told_when_its_partition_goes

@@ -155,6 +155,11 @@ module Pelton
                    event[:delay], event[:attempt])]
       end
 
+      def consumer_unmarked(event)
+        [2, "#{partition(event)}: a call returned after revoked? was true, so #{count(event[:messages])} from offset " \
+            "#{event[:offset]} on will be repeated: mark what is done before the return"]
+      end
+
       def consumer_method_unused(event)
         [2, "#{event[:consumer]}##{event[:method]} is never called: #{event[:reason]}, or make it private"]
       end

@@ -13,8 +13,8 @@ module Pelton
     EVENTS = %w[error.occurred kafka.log message.delivery_failed message.skipped message.dead_lettered
                 message.repeated outbox.refused partition.stopped partition.unfinished producer.queue_full
                 producer.fatal producer.unclosed producer.closed producer.flush_failed transaction.aborted
-                group.restarting app.unhealthy app.forced process.ended consumer.method_unused thread.leaked
-                worker.replaced events.delayed].freeze
+                group.restarting app.unhealthy app.forced process.ended consumer.unmarked consumer.method_unused
+                thread.leaked worker.replaced events.delayed].freeze
     WARN = 2
     METHODS = %i[debug info warn error error].freeze
     UNDELIVERED = %w[message.delivery_failed producer.flush_failed].freeze

@@ -65,7 +65,8 @@ module Pelton
           if @config.revocation_timeout * 1000 >= poll
             report.warning(about, "revocation_timeout (#{@config.revocation_timeout} s) is not shorter than " \
                                   "max.poll.interval.ms (#{seconds(poll)}): Kafka may give the partitions to another " \
-                                  "member while a job still runs. Make it shorter")
+                                  "member while a job still runs. For long jobs, raise max.poll.interval.ms; " \
+                                  "otherwise make it shorter")
           end
           check_fetching(report, about, options)
           return unless number(options, "auto.commit.interval.ms", 5_000).zero?

@@ -45,9 +45,9 @@ module Pelton
       #: () -> Float?
       def processing_lag = @executor.job&.processing_lag
 
-      # See Consumer#revoked?. A consume that got true may stop early, so its return marks nothing from then on.
+      # See Consumer#revoked?. A call that got true may stop early, so its return marks nothing from then on.
       #: () -> bool
-      def revoked? = @coordinator.revoked?.tap { |revoked| leave_rest if revoked }
+      def revoked? = @coordinator.revoked?.tap { |revoked| own_job&.then { |job| job.paused ||= :revoked } if revoked }
 
       # See Consumer#pause. Called by consume itself, it leaves the unmarked messages for later. The pause comes before
       # the seek, or other jobs could begin at the new position. When the seek fails, nothing is paused.

@@ -14,7 +14,8 @@ module Pelton
     #   backlog   the backlog they are from; after a seek no longer the coordinator's
     #   start     what the flow selected for it (Flow::Start); nil: it did not begin, or no step selects messages
     #   begun_at  when it began (seconds since 1970)
-    #   paused    did consume leave its rest for later: by a pause, by revoked?, or by a seek that came too late?
+    #   paused    did its call leave its rest for later? true: by a pause, or by a seek that came too late; :revoked:
+    #             because revoked? answered true
     #   halted    was it broken off between two messages, or did its transactions mark only some?
     #   current   with `process`: the message that began last
     #   given     how many messages the consumer got; nil: none yet

@@ -30,6 +30,7 @@ module Pelton
         report(job, error, result) if error
         outcome = forward(outcome, result, job) if outcome&.kind == :forward && forwards?(job)
         publish(outcome, result) if result&.error && !job.later
+        warn_unmarked(job, error)
       ensure
         carry_out(outcome, job, critical && error) unless job.later
       end
@@ -139,6 +140,20 @@ module Pelton
         more[:failure_id] = result.failure_id if result
         more[:trace_id] = job.trace_id if job.trace_id
         @bus.publish("error.occurred", **job.facts, **more, error: error, source: "consumer.#{job.kind}")
+      end
+
+      # A call asked `revoked?` and got true, so its return marks nothing. If it marked nothing itself, maybe it only
+      # asked for a log line: its work will be repeated, although it is done.
+      def warn_unmarked(job, error)
+        return unless job.paused == :revoked && !error && @flow.success&.mark
+        return if @coordinator.gone? || @coordinator.sought?(job)
+
+        left = @coordinator.unfinished(job)
+        left = left.only(left.first(1)) if process?
+        first = job.current || job.messages.first
+        return unless left.first&.offset == first.offset
+
+        @bus.publish("consumer.unmarked", **job.facts, offset: first.offset, messages: left.size)
       end
 
       # What the end of the partition left undone is not published.

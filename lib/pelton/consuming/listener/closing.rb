@@ -75,11 +75,13 @@ module Pelton
         return if calls.empty?
 
         @bus.publish("partition.unfinished", **coordinator.facts, calls: calls)
-        return unless @stop_at
-
-        @late = true
-        @repeats.concat(calls)
+        left_undone(calls) if @stop_at
       end
+
+      # The stop begins. These partitions were given away before, and their calls may still run: the other member
+      # repeats those, too.
+      #: (Array[Coordinator]) -> void
+      def count_given(coordinators) = coordinators.each { |coordinator| left_undone(coordinator.unfinished_calls) }
 
       # Commits what is marked and leaves the group, whatever ended the listener. A job that still runs can no longer
       # mark. The block returns the deadlines of stops that were requested meanwhile.
@@ -103,6 +105,11 @@ module Pelton
       end
 
       private
+
+      def left_undone(calls)
+        @late ||= calls.any?
+        @repeats.concat(calls)
+      end
 
       def time_to_leave(deadline) = Clock.left([deadline, @leaving_since + CLOSE_AT_LEAST].max)
 

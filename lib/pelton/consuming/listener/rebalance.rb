@@ -39,6 +39,7 @@ module Pelton
         @began = nil
         # {coordinator => ["orders", 0]}: revoked, but not ended.
         @leaving = {}.compare_by_identity
+        @stopping = false
       end
 
       # All coordinators that have not ended. From any thread.
@@ -130,9 +131,11 @@ module Pelton
         @owned[key]&.unhold unless @leaving.value?(key)
       end
 
-      # Ends all partitions because the listener stops.
+      # Ends all partitions because the listener stops. Called again if the deadline is moved up.
       #: (Float) -> void
       def shut_down(deadline)
+        @closing.count_given(@leaving.each_key.select(&:gone?)) unless @stopping
+        @stopping = true
         coordinators.each do |coordinator|
           @ahead&.cancel(coordinator.topic_name, coordinator.partition)
           coordinator.end(:shutdown, deadline)
