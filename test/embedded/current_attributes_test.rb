@@ -121,6 +121,8 @@ class CurrentAttributesTest < Minitest::Test
       producer.tombstone_sync(topic: name, key: "k")
       producer.with(acks: 1).produce_sync(topic: name, payload: "3", headers: { HEADER => "mine" })
     end
+    app.producer_pool(size: 1).with { |other| assert_same app.middleware, other.middleware }
+    assert_equal [Pelton::CurrentAttributes], app.middleware.to_a
     value = '{"CarriedCurrent":{"request_id":"a"}}'
     headers = app.each(name).map(&:raw_headers)
 

@@ -19,7 +19,8 @@ module Pelton
          "the keyword `servers:` gets the client's `bootstrap.servers`. For Amazon MSK: `Pelton::MskIam.new`."],
         [:logger, :logger, :default,
          "Logger for failures: an object with `debug`, `info`, `warn` and `error`. `nil` turns the log off. The " \
-         "default writes to `Rails.logger` if it exists, otherwise to stderr.", { choices: [:default, nil] }],
+         "default writes to `Rails.logger` if it exists, otherwise warnings and errors to stderr.",
+         { choices: [:default, nil] }],
         [:on_error, :callable, nil,
          "Called with each failure, once: `->(error, context) { … }`. `context` has the other values of " \
          "`error.occurred`. Lost connections, which librdkafka repairs, are left out. `Pelton::Reporters::Errors` " \
