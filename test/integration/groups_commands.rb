@@ -100,6 +100,27 @@ def without_members(group, name, start)
   end
 end
 
+# A member waits for a call before it gives up a partition, and another waits for the partition.
+def while_a_call_delays_a_rebalance
+  name = topic(partitions: 2)
+  group = unique("waiting")
+  gate = Thread::Queue.new
+  begun = Thread::Queue.new
+  held = consumer { (begun << partition) && gate.pop }
+  members = Array.new(2) { app(group: group, kafka: { "group.protocol" => "consumer" }) { topic(name, to: held) } }
+  2.times { |partition| members[0].producer.produce_sync(topic: name, partition: partition, payload: "x") }
+  members[0].start
+  take(begun, 2)
+  eventually(20, "a stable group") { members[0].admin.group(group).state == :stable }
+  members[1].start
+  eventually(30, "a group that rebalances") { members[0].admin.group(group).state == :rebalancing }
+  check(groups("list", group, "--state", "rebalancing").match?(/^#{group} +rebalancing +consumer/), "listed")
+  equal(:rebalancing, members[0].admin.groups[group], "the list")
+  gate.close
+  eventually(30, "stable again") { members[0].admin.group(group).state == :stable }
+  members.each { |member| equal(true, member.stop, "stop") }
+end
+
 # In processes of their own: the broker from the environment and from a file, and Ctrl-C.
 def as_programs(group)
   equal(0, exit_code(pelton("groups", "list")), "PELTON_BOOTSTRAP")
@@ -117,6 +138,7 @@ def as_programs(group)
 end
 
 Scenario.run do
+  while_a_call_delays_a_rebalance
   { classic: {}, consumer: { "group.protocol" => "consumer" } }.each do |type, kafka|
     former = topic
     name = topic(partitions: 3)

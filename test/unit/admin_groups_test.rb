@@ -50,6 +50,14 @@ class AdminGroupsTest < Minitest::Test
     assert_empty @admin.describe_groups
   end
 
+  # librdkafka has no name for Kafka's states Assigning and Reconciling.
+  def test_a_group_of_the_new_protocol_was_unknown_while_it_rebalanced
+    @answers[:groups] = [[%w[new Unknown Consumer], %w[old Unknown Classic], %w[calm Stable Consumer]], []]
+    assert_equal({ "new" => :rebalancing, "old" => :unknown, "calm" => :stable }, @admin.groups)
+    @answers[:describe_groups] = [["new", nil, "Unknown", "Consumer", "uniform", nil, []]]
+    assert_equal :rebalancing, @admin.group("new").state
+  end
+
   def test_errors_of_groups
     failed = Pelton::KafkaError.new(30, :GROUP_AUTHORIZATION_FAILED, "Broker: Group authorization failed")
     @answers[:groups] = [[], [failed]]

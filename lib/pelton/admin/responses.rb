@@ -88,17 +88,20 @@ module Pelton
         listed, errors = rows
         raise errors.first unless errors.empty?
 
-        listed.to_h { |row| [row[0], word(row[1])] }
+        listed.to_h { |id, state, type| [id, group_state(state, type)] }
       end
 
       def group_descriptions(rows)
         rows.to_h do |id, error, state, type, assignor, coordinator, members|
           raise error.about(id) if error
 
-          [id, GroupDescription.new(id: id, state: word(state), type: word(type), assignor: assignor,
+          [id, GroupDescription.new(id: id, state: group_state(state, type), type: word(type), assignor: assignor,
                                     coordinator: coordinator, members: members(members)).freeze]
         end
       end
+
+      # librdkafka has no name for Assigning and Reconciling, which only groups of the new protocol have.
+      def group_state(state, type) = state == "Unknown" && type == "Consumer" ? :rebalancing : word(state)
 
       def members(rows)
         rows.map do |id, client, instance, host, topic_partitions|

@@ -8,12 +8,12 @@ module Pelton
     module Commands
       # `pelton groups list`
       class GroupsList < GroupCommand
-        STATES = %w[stable empty preparing_rebalance completing_rebalance dead unknown].freeze
+        STATES = %w[stable empty preparing_rebalance completing_rebalance rebalancing dead unknown].freeze
         private_constant :STATES
 
         details <<~TEXT
           The type is the protocol of the group: classic, or consumer (KIP-848). A group of the new protocol
-          is in the state unknown while it rebalances. A partition that a member has without a commit has no
+          is in the state rebalancing while Kafka says Assigning or Reconciling. A partition that a member has without a commit has no
           lag. It is not in the sum: "without commit" counts such partitions.
         TEXT
         example "pelton groups list"
