@@ -63,7 +63,7 @@ module Pelton
       ["statistics.emitted", %i[client group statistics rates],
        "librdkafka's statistics of a client arrived: every 5 s, or as statistics.interval.ms in config.kafka says. " \
        "Subscribe before the first client opens; later it raises ConfigError.",
-       { group: "the consumer group; nil: the client is a producer or Pelton.admin, and consumer_lag is -1",
+       { group: "the consumer group; nil: a producer, Pelton.admin or a reader without a group, and consumer_lag is -1",
          statistics: "frozen Hash, as librdkafka documents it; of a consumer's partitions, those that are assigned " \
                      "to it",
          rates: "per second since the statistics before, by librdkafka's names: `txmsgs` and `rxmsgs` (messages sent " \

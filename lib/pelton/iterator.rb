@@ -27,13 +27,11 @@ module Pelton
 
     # Seconds that the end may take: to commit (with a group) and to close the connections.
     CLOSE = 10
-    # "Group authorization failed": harmless without a group.
-    NOT_NEEDED = 30
     ALL_BROKERS_DOWN = -187
     # Seconds between two attempts to ask Kafka.
     PAUSE = 0.2
     REGISTRY = "cannot be combined with registry:, which needs `decode: :avro` without its own registry or decoder"
-    private_constant :CLOSE, :NOT_NEEDED, :ALL_BROKERS_DOWN, :PAUSE, :REGISTRY
+    private_constant :CLOSE, :ALL_BROKERS_DOWN, :PAUSE, :REGISTRY
 
     # For Pelton: App#each makes it, and describes the options. topics, from: see Positions. group: begin where this
     # group has committed, otherwise at `from`, and mark a message when the block returns. timeout: seconds of a
@@ -77,7 +75,7 @@ module Pelton
     def each(&block)
       return enum_for(:each) unless block
 
-      subscription = Subscription.new(@config, group_id: @group || "#{@config.client_id}.each", **@options)
+      subscription = Subscription.new(@config, group_id: @group, **@options)
       begin
         growth = growth(subscription)
         spans = spans(subscription)
@@ -260,8 +258,7 @@ module Pelton
 
     # Errors that librdkafka repairs by itself become events.
     def failed(error, topic, partition)
-      harmless = error.retriable? || (!@group && error.code == NOT_NEEDED)
-      raise error unless harmless && !error.fatal?
+      raise error if !error.retriable? || error.fatal?
 
       @bus.publish("error.occurred", topic: topic, partition: partition, error: error, source: "kafka")
     end

@@ -111,8 +111,7 @@ module Pelton
 
     # The ends for readers that do not wait for transactions: an entry that was stored while one is open is before them.
     def ends(spans)
-      client = Subscription.new(@config, group_id: "#{@config.client_id}.schedule", kafka: UNCOMMITTED, bus: @bus,
-                                         native: @native)
+      client = Subscription.new(@config, group_id: nil, kafka: UNCOMMITTED, bus: @bus, native: @native)
       spans.to_h { |topic_partition, _| [topic_partition, client.watermarks(*topic_partition).last] }
     ensure
       client&.close(CLOSE)

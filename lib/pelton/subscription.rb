@@ -29,22 +29,23 @@ module Pelton
   class Subscription
     include OffsetQueries
 
-    # name: the subscription's name in events. group_id: the consumer group.
+    # name: the subscription's name in events. group_id: the consumer group, or nil.
     #   subscription.name # => "pelton.subscription#1"
-    #: (name: String)
+    #: (name: String, group_id: String?)
     attr_reader :name, :group_id
     # When `poll` was called last (at first, when this was made), in monotonic seconds; nil while it closes.
     #   subscription.polled_at # => 4711.25
     #: () -> Float?
     attr_reader :polled_at
 
-    # config: the app's settings. group_id: the consumer group.
+    # config: the app's settings. group_id: the consumer group. nil: none, so it only reads what
+    # `assign` says, and needs no right on a group; what a group does raises KafkaError (_UNKNOWN_GROUP).
     #   Pelton::Subscription.new(Pelton.config, group_id: "billing", decode: { "orders" => :json })
     # max_messages: messages per batch at most. decode: formats of topics, as in routes. deserializers,
     # key_deserializers, headers_deserializers: objects with `call(message)`, by topic. where: conditions by topic (as
     # Routing::Condition makes them). kafka: options of librdkafka for this client. bus, native: for Pelton and tests.
     # Opens the client. Raises ConfigError.
-    #: (Config, group_id: String, ?max_messages: Integer, ?decode: Hash[String, Symbol | Hash[Symbol, untyped]],
+    #: (Config, group_id: String?, ?max_messages: Integer, ?decode: Hash[String, Symbol | Hash[Symbol, untyped]],
     #:  ?deserializers: Hash[String, untyped], ?key_deserializers: Hash[String, untyped],
     #:  ?headers_deserializers: Hash[String, untyped], ?where: Hash[String, Array[untyped]], ?bus: Notifications,
     #:  ?native: Module?, ?kafka: Hash[String, untyped]) -> void
@@ -58,8 +59,8 @@ module Pelton
       @client_factory = ClientFactory.new(@name, config, bus, native)
       @poller = @client_factory.poller
       formats = Formats.with(decode, deserializers, key_deserializers, headers_deserializers)
-      @native = @client_factory.open({ **kafka, "group.id" => group_id }, max_messages: max_messages, decode: formats,
-                                                                          where: where)
+      kafka = { **kafka, "group.id" => group_id.to_s }
+      @native = @client_factory.open(kafka, max_messages: max_messages, decode: formats, where: where)
       @poller.add(@name, bus, group: group_id)
       @polled_at = Clock.now
     end
@@ -224,7 +225,9 @@ module Pelton
     #: (Numeric) -> void
     def shorten_deadline(timeout) = @native.shorten_deadline(timeout)
 
-    def inspect = "#<#{self.class} #{@name} group #{@group_id}#{" closed" unless @polled_at}>"
+    def inspect
+      "#<#{self.class} #{@name}#{" group #{@group_id}" if @group_id}#{" closed" unless @polled_at}>"
+    end
 
     private
 

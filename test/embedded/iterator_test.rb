@@ -32,6 +32,19 @@ class EmbeddedIteratorTest < Minitest::Test
     assert_equal "0", seen.first.payload.to_s
   end
 
+  # An account without a right on the group saw an error in the log.
+  def test_iterator_without_a_group_does_not_ask_for_a_coordinator
+    name = filled([3])
+    errors = []
+    reading = app
+    reading.subscribe("error.occurred") { |event| errors << event[:error].name }
+    @cluster.push_errors(10, [30]) # FindCoordinator: GROUP_AUTHORIZATION_FAILED
+    assert_equal %w[0 1 2], reading.each(name, follow: true).first(3).map(&:raw_payload)
+    assert_empty errors
+    error = assert_raises(Pelton::KafkaError) { app.each(name, group: "g").to_a }
+    assert_equal :GROUP_AUTHORIZATION_FAILED, error.name, "the refusal that waits for the first question"
+  end
+
   def test_a_deserializer
     name = filled([3, 2])
     shout = ->(message) { "#{message.decoded}!" }

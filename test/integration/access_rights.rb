@@ -8,11 +8,11 @@ require "pelton/cli/cli"
 require "pelton/web"
 
 # Users with exactly the rights that docs/guides/access-rights.md and docs/guides/redriving-dead-letters.md name may do
-# their work: one applies the topics, a server uses all that it can, one opens the dashboard, and one works with dead
-# letters. For dead letters, the error says which right is missing.
+# their work: one applies the topics, a server uses all that it can, one reads without a group, one opens the dashboard,
+# and one works with dead letters. An error says which right is missing, as the pages do.
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
-USERS = %w[alice deployer server reader].map { |user| "user_#{user}=\"hush\"" }.join(" ")
+USERS = %w[alice deployer keeper server script reader].map { |user| "user_#{user}=\"hush\"" }.join(" ")
 SETTINGS = { "authorizer.class.name" => "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
              "super.users" => "User:ANONYMOUS", "listener.name.users.sasl.enabled.mechanisms" => "PLAIN",
              "listener.name.users.plain.sasl.jaas.config" => "#{MODULE} required #{USERS};" }.freeze
@@ -30,6 +30,13 @@ RIGHTS = [
   ["server", %i[read], { group: "later" }],
   ["server", %i[write], { transactional_id: "shop/", pattern: :prefixed }],
   ["server", %i[write], { transactional_id: "later/schedule/", pattern: :prefixed }],
+  ["server", %i[read create], { topic: "fresh" }],
+  ["server", %i[read], { group: "fresh" }],
+  ["script", %i[read], { topic: "orders" }],
+  ["script", %i[read], { topic: "reports" }],
+  ["script", %i[write], { transactional_id: "script" }],
+  ["script", %i[describe], { group: "half" }],
+  ["keeper", %i[describe create alter_configs], { topic: "kept" }],
   ["reader", %i[read describe_configs], { topic: "*" }],
   ["reader", %i[describe], { group: "*" }],
   ["deployer", %i[create alter alter_configs], { topic: "*" }]
@@ -62,16 +69,50 @@ module Users
     end
   end
 
-  # Exit code and output of `pelton topics apply`.
+  # Exit code and output of `pelton`.
+  def run(app, *arguments)
+    output = StringIO.new
+    [Pelton::CLI.new(arguments, app: app, out: output, err: output).run, output.string]
+  end
+
+  # The same of `pelton topics apply`.
   def apply(partitions, retention)
     deployer = billing("deployer")
     deployer.topics do
       topic "orders", partitions: partitions, config: { "retention.ms" => retention }
       %w[payments receipts orders.dead].each { |name| topic name }
     end
-    output = StringIO.new
-    [Pelton::CLI.new(%w[topics apply --yes], app: deployer, out: output, err: output).run, output.string]
+    run(deployer, "topics", "apply", "--yes")
   end
+
+  # The same for one topic, by another user.
+  def keep(user, name, retention, what = "apply")
+    app = as(user)
+    app.topics { topic name, config: { "retention.ms" => retention } }
+    run(app, "topics", what, *("--yes" if what == "apply"))
+  end
+
+  # The error events of a server of the user "script" with this route, once there is one.
+  def refusals(topic, group, kafka = {})
+    nothing = consumer { nil }
+    app = as("script") { group(group, kafka: kafka) { topic(topic, to: nothing) } }
+    app.start
+    eventually(30, "a refusal") { errors(app).grep(/AUTHORIZATION/).any? }
+    errors(app)
+  ensure
+    app&.stop
+  end
+
+  # What a transaction raises that produces to this topic.
+  def transaction_error(topic)
+    app = as("script")
+    app.configure { |config| config.kafka = { **config.kafka, "transactional.id" => "script" } }
+    raises(Pelton::KafkaError) do
+      app.producer.transaction { |tx| tx.produce_async(topic: topic, payload: "x") }
+    end
+  end
+
+  def errors(app) = events(app, "error.occurred").map { |event| event[:error].message }
 
   def page(web, address)
     path, query = address.split("?")
@@ -113,16 +154,65 @@ Scenario.run do
 
   # --- the dashboard ---
 
-  web = Pelton::Web.new(billing("reader"), allow_remote: true)
+  reader = billing("reader")
+  web = Pelton::Web.new(reader, allow_remote: true)
   PAGES.each do |address|
     status, text = page(web, address)
     equal([200, nil], [status, text[/.{50}(?:AUTHORIZATION|Not known:).{50}/]], address)
   end
   eventually(30, "the report") { page(web, "/processes").last.include?("Live 1 of 1 process") }
   web.close
+  equal([], errors(reader), "of the dashboard")
+  code, said = run(reader, "top", "--once", "--topic", "reports")
+  equal([0, nil, true], [code, said[/.*AUTHORIZATION.*/], said.match?(/^billing +1 /)], said)
+
+  # --- readers without a group ---
+
+  script = as("script")
+  equal(%w[bad good late], script.each("orders").map(&:raw_payload).sort, "read by a script")
+  code, said = run(script, "consume", "orders", "--from", "beginning", "--until", "end")
+  equal([0, true], [code, said.include?("good")], said)
+  # It has no right on the group.
+  code, said = run(script, "top", "--once", "--topic", "reports")
+  note = /^billing: lag as reported; this account may not describe the group: .*GROUP_AUTHORIZATION_FAILED, 30/
+  equal([0, true, true], [code, said.match?(note), said.match?(/^billing +1 /)], said)
+  equal([], errors(script), "of readers without a group")
+
   check(server.stop, "the stop")
-  refused = events(server, "error.occurred").map { |event| event[:error].message }.grep(/AUTHORIZATION/)
-  equal([], refused, "what the server may not do")
+  equal([], errors(server).grep(/AUTHORIZATION/), "what the server may not do")
+
+  # --- a server that creates its topics ---
+
+  nothing = consumer { nil }
+  creating = as("server", group_id: "fresh", create_topics: true) { topic "fresh", to: nothing }
+  creating.start
+  eventually(30, "the topic") { admin.topics.key?("fresh") }
+  check(creating.stop, "the stop")
+  equal([], errors(creating).grep(/AUTHORIZATION/), "of the server that creates topics")
+
+  # --- what a missing right causes ---
+
+  3.times do |round| # it creates the topic, finds nothing to do, and changes the topic
+    code, said = keep("keeper", "kept", round < 2 ? "1000" : "2000")
+    equal(0, code, said)
+  end
+  topic_refused = /TOPIC_AUTHORIZATION_FAILED, 29/
+  says = lambda do |pattern, (exit_code, text)|
+    check(exit_code == 1 && text.match?(pattern) && text.match?(topic_refused), "#{exit_code}, #{text.inspect}")
+  end
+  says.(/^pelton: cluster 127.0.0.1:\d+: Topic auth/, keep("script", "orders", "1000", "plan")) # Describe Configs
+  says.(/^pelton: other: Authorization failed/, keep("script", "other", "1000")) # Create
+  { "none" => "FindCoordinator response error: ", "half" => "JoinGroup failed: " }.each do |group, text|
+    said = refusals("orders", group)
+    check(said.all? { |line| line.match?(/\A#{text}.*GROUP_AUTHORIZATION_FAILED, 30/) }, said.inspect)
+  end
+  said = refusals("orders", "half", { "group.protocol" => "consumer" })
+  fatal = /\AConsumerGroupHeartbeat fatal error: .*GROUP_AUTHORIZATION_FAILED, 30.*fatal/
+  check(said.first.match?(fatal), said.inspect)
+  said = transaction_error("orders").message # it may read there
+  check(said.match?(/\AFailed to add partition\(s\) to transaction .*TOPIC_AUTHORIZATION_FAILED, 29/), said)
+  said = transaction_error("receipts").message
+  check(said.match?(/\A1 message\(s\) failed delivery .*_INCONSISTENT, -149/), said)
 
   # --- dead letters ---
 

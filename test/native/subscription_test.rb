@@ -29,6 +29,21 @@ class NativeSubscriptionTest < Minitest::Test
     assert_nil reader.poll(0)
   end
 
+  def test_subscription_without_a_group_reads_and_refuses_what_a_group_does
+    topic = topic_of(*%w[1 2])
+    reader = subscription("group.id" => "")
+    reader.assign([[topic, 0, 1]])
+    assert_equal 1, next_of(reader, :batch).first_offset
+    assert_equal [0, 2], reader.watermarks(topic, 0, 60)
+    { subscribe: [[topic]], commit: [60], commit_async: [], commit_offset: [topic, 0, 1, -1, nil, 60],
+      commit_offset_async: [topic, 0, 1], committed: [[[topic, 0]], 60], mark: [topic, 0, 1],
+      assign: [[[topic, 0, -1001]]] }.each do |name, arguments|
+      error = assert_raises(Pelton::KafkaError, name.to_s) { reader.public_send(name, *arguments) }
+      assert_equal "the subscription has no group (_UNKNOWN_GROUP, -179)", error.message
+    end
+    assert_equal [true, []], [reader.close(60), reader.unconfirmed]
+  end
+
   def test_nothing_of_an_assignment_comes_after_the_next_one
     topic = topic_of_all(Array.new(400, &:to_s))
     reader = subscription({ "fetch.wait.max.ms" => "5", "fetch.queue.backoff.ms" => "1" }, { max_messages: 7 })

@@ -41,6 +41,17 @@ class GroupPositionsTest < Minitest::Test
     assert_equal [[0], [{ ["orders", 0] => 42...43 }]], [lags, @reads]
   end
 
+  def test_a_group_that_may_not_be_described_is_an_error_unless_refusals_are_collected
+    refused = Pelton::KafkaError.new(30, :GROUP_AUTHORIZATION_FAILED, "no")
+    admin = Object.new
+    admin.define_singleton_method(:group_commits) { |id, **| id == "audit" ? raise(refused) : {} }
+    admin.define_singleton_method(:offsets) { |*, **| {} }
+    @positions.instance_variable_set(:@admin, admin)
+    assert_same refused, assert_raises(Pelton::KafkaError) { @positions.of(%w[audit billing]) }
+    assert_equal [{ "billing" => {} }, { "audit" => refused }],
+                 {}.then { |errors| [@positions.of(%w[audit billing], refused: errors), errors] }
+  end
+
   def test_a_message_behind_the_commit_is_a_lag
     billing(43, 41)
     @messages[["orders", 0]] = 41

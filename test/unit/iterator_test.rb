@@ -93,21 +93,6 @@ class IteratorTest < Minitest::Test
     assert_equal 60, places.spans(kafka, timeout: 1, committed: false).fetch(["b", 0]).begin
   end
 
-  # librdkafka asks for a group that an iterator without one does not use.
-  def test_group_that_may_not_be_read_is_an_error_only_for_an_iterator_with_a_group
-    events = []
-    bus = Pelton::Notifications.new
-    bus.subscribe("error.occurred") { |event| events << event[:error].name }
-    refused = Pelton::KafkaError.new(30, :GROUP_AUTHORIZATION_FAILED)
-    failed = lambda do |**options|
-      Pelton::Iterator.new(Pelton::Config.new, ["b"], bus: bus, **options).send(:failed, refused, "b", 0)
-    end
-    failed.call
-    assert_equal [:GROUP_AUTHORIZATION_FAILED], events
-    assert_raises(Pelton::KafkaError) { failed.call(group: "g") }
-    assert_equal 1, events.size
-  end
-
   def test_which_partitions
     all = [["a", 0], ["a", 1], ["a", 2]]
     assert_equal all, spans("a").keys
@@ -255,12 +240,10 @@ class IteratorTest < Minitest::Test
 
   def reading(*events, **options) = follow(Reader.new(*events), "b", last: 0, from: :end, **options)
 
-  # Without a group, nothing is committed.
-  def test_errors_that_librdkafka_repairs_or_that_concern_only_a_group_end_no_reading
+  def test_errors_that_librdkafka_repairs_end_no_reading
     away = Pelton::KafkaError.new(-195, :_TRANSPORT, "away", false, true)
-    events = [away, NO_GROUP].map { |error| [:error, error, "b", 0] }
-    assert_equal [[0, 60]], reading(*events, batch("b", 0, 60))
-    assert_equal [away, NO_GROUP], @published
+    assert_equal [[0, 60]], reading([:error, away, "b", 0], batch("b", 0, 60))
+    assert_equal [away], @published
   end
 
   def test_other_errors_end_the_reading

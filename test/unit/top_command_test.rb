@@ -42,16 +42,21 @@ class TopCommandTest < Minitest::Test
   class Positions
     Position = Struct.new(:lag)
     attr_reader :asked
+    # {"audit" => its error}
+    attr_writer :refusals
 
     def initialize(lags, error = nil)
       @lags = lags
+      @refusals = {}
       @error = error
       @asked = []
     end
 
-    def of(groups)
+    def of(groups, refused:)
       @asked << groups
       raise @error if @error
+
+      refused.update(@refusals.slice(*groups))
 
       @lags.slice(*groups).transform_values { |all| all.transform_values { |lag| Position.new(lag) } }
     end
@@ -149,9 +154,20 @@ class TopCommandTest < Minitest::Test
     @reports = [report(1)]
     @positions = Positions.new({}, Pelton::KafkaError.new(-185, :_TIMED_OUT, "late", false, true))
     assert_equal 10, data[:groups].first[:lag]
-    @positions = Positions.new({}, Pelton::KafkaError.new(30, :GROUP_AUTHORIZATION_FAILED, "no", false, false))
+    @positions = Positions.new({}, Pelton::KafkaError.new(29, :TOPIC_AUTHORIZATION_FAILED, "no", false, false))
     assert_equal 1, top("--once").first
-    assert_match(/GROUP_AUTHORIZATION_FAILED/, @err.string)
+    assert_match(/TOPIC_AUTHORIZATION_FAILED/, @err.string)
+  end
+
+  # One such group ended the command.
+  def test_a_group_that_the_account_may_not_describe_has_a_note_and_the_reported_lag
+    @reports = [report(1), report(2, groups: ["audit"], partitions: { "audit" => { "orders" => [[0, 3, "idle"]] } })]
+    @positions.refusals = { "audit" => Pelton::KafkaError.new(30, :GROUP_AUTHORIZATION_FAILED, "no", false, false) }
+    code, text = top("--once")
+    note = "audit: lag as reported; this account may not describe the group: no (GROUP_AUTHORIZATION_FAILED, 30)"
+    assert_equal [0, note], [code, text.lines[1].chomp]
+    assert_equal [[["audit", 3], ["billing", 20]], [note]],
+                 data.then { |all| [all[:groups].map { |row| row.values_at(:group, :lag) }, all[:notes]] }
   end
 
   # --- the screen ---------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ mod positions;
 mod rejoining;
 mod seeks;
 mod serving;
+mod without_group;
 
 use crate::closing::{CALLS_WAIT, Closing};
 use crate::error::{Error, KafkaError, check};
@@ -35,6 +36,8 @@ use std::time::{Duration, Instant};
 const MAIN_QUEUE: u32 = 0;
 const GROUP_QUEUE: u32 = 1;
 const FIRST_PARTITION: u32 = 2;
+/// librdkafka's `RD_KAFKA_OFFSET_STORED`.
+const AS_COMMITTED: i64 = -1001;
 
 /// What a subscription reports to its owner.
 pub enum SubscriptionEvent {
@@ -119,7 +122,7 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// Starts a subscription. `settings` are librdkafka's. They must not switch on librdkafka's storing of offsets,
+    /// Starts a subscription. `settings` are librdkafka's; without a `group.id`, it only assigns. They must not switch on librdkafka's storing of offsets,
     /// because the owner marks a message when it is done with it.
     #[allow(clippy::too_many_lines, reason = "mostly one line for each field")]
     pub fn new<'a>(
@@ -131,7 +134,8 @@ impl Subscription {
         let Polling { poller, max_time } = polling.into();
         let mut options = options;
         let mut conf = prepare(settings)?;
-        let member = Membership::of(&conf);
+        let has_group = without_group::prepare(&mut conf)?;
+        let member = Membership::of(&conf, has_group);
         options.limits.singly = member.reads_singly;
         let heartbeats = member.heartbeats.then(|| HeartbeatMonitor::of(&mut conf, options.silence));
         let client = Client::new(ClientKind::Consumer, conf).map_err(config::refused)?;
@@ -205,6 +209,7 @@ impl Subscription {
 
     /// Joins the group for these topics (`^…` is a pattern), instead of those before.
     pub fn subscribe<'a>(&self, topics: impl IntoIterator<Item = &'a str>) -> Result<(), Error> {
+        self.check_group()?;
         let list = PartitionList::plain(topics.into_iter().map(|topic| (topic, -1))).map_err(bad_topic)?;
         let client = self.client()?;
         // Before it: the assignment may come at once.
@@ -226,6 +231,9 @@ impl Subscription {
     /// the beginning, −1 the end.
     pub fn assign(&self, partitions: &[(&str, i32, i64)]) -> Result<(), Error> {
         let client = self.client()?;
+        if partitions.iter().any(|(.., offset)| *offset == AS_COMMITTED) {
+            self.check_group()?;
+        }
         let list = offsets(partitions.iter().map(|(topic, partition, offset)| (*topic, *partition, *offset, -1)))?;
         self.shut_partitions(None);
         let made = self.make_partitions(&client, &list);

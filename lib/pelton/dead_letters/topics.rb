@@ -68,7 +68,7 @@ module Pelton
       private
 
       def client
-        @client ||= Subscription.new(@config, group_id: "#{@config.client_id}.dead-letters", **@clients)
+        @client ||= Subscription.new(@config, group_id: nil, **@clients)
       end
 
       def create(name, dead_letters)

@@ -9,12 +9,10 @@ module Pelton
     # Reads ranges of offsets with a client of its own, until they are read or a limit is reached.
     #   Scan.new(app, ["orders"]).run({ ["orders", 0] => 40...59 }, seconds: 5) { |message| p message.offset }
     class Scan
-      # A group's right, which reading does not need.
-      NOT_NEEDED = 30
       KAFKA = { "enable.partition.eof" => true, "fetch.wait.max.ms" => 50 }.freeze
       # Seconds for the end of the client.
       CLOSE = 5
-      private_constant :NOT_NEEDED, :KAFKA, :CLOSE
+      private_constant :KAFKA, :CLOSE
 
       # Bytes of the messages that were read, also of those that a filter dropped.
       #: () -> Integer
@@ -61,8 +59,7 @@ module Pelton
         return yield if @subscription
 
         begin
-          @subscription = Subscription.new(@app.config, group_id: "#{@app.config.client_id}.scan", kafka: @kafka,
-                                                        **@options)
+          @subscription = Subscription.new(@app.config, group_id: nil, kafka: @kafka, **@options)
           yield
         ensure
           @subscription&.close(CLOSE)
@@ -124,7 +121,7 @@ module Pelton
       end
 
       def failed(error)
-        raise error unless error.retriable? || error.code == NOT_NEEDED
+        raise error unless error.retriable?
       end
     end
   end

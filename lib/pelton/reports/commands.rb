@@ -19,14 +19,12 @@ module Pelton
       # The broker answers when there is a command, or after 2 s. So a process asks seldom.
       KAFKA = { "fetch.wait.max.ms" => 2_000, "queued.max.messages.kbytes" => 1_024,
                 "statistics.interval.ms" => 0 }.freeze
-      # "Group authorization failed": harmless without a group.
-      NOT_NEEDED = 30
       UNKNOWN = %i[UNKNOWN_TOPIC_OR_PART _UNKNOWN_TOPIC _UNKNOWN_PARTITION].freeze
       MISSING = "does not exist, so this process takes no commands: run pelton topics apply, or create it with one " \
                 "partition"
       # The reason of what the server does, in events and logs.
       REASON = "command"
-      private_constant :ASK, :RETRY, :CLOSE, :KAFKA, :NOT_NEEDED, :UNKNOWN, :MISSING, :REASON
+      private_constant :ASK, :RETRY, :CLOSE, :KAFKA, :UNKNOWN, :MISSING, :REASON
 
       # id: of the process. bus: gets errors.
       #: (Config, String, Server, bus: Notifications, ?native: Module?) -> void
@@ -85,8 +83,7 @@ module Pelton
       private
 
       def begin_at_end
-        @subscription = Subscription.new(@config, group_id: "#{@config.client_id}.commands", bus: Notifications.new,
-                                                  native: @native, kafka: KAFKA)
+        @subscription = Subscription.new(@config, group_id: nil, bus: Notifications.new, native: @native, kafka: KAFKA)
         topic_partition = [@config.command_topic, Command::PARTITION]
         @subscription.assign([[*topic_partition, @subscription.watermarks(*topic_partition, ASK).last]])
       end
@@ -120,7 +117,7 @@ module Pelton
       # librdkafka repairs lost connections. That they are lost is published for the reports.
       def failed(error)
         raise error if error.fatal?
-        return if (error.retriable? && !UNKNOWN.include?(error.name)) || error.code == NOT_NEEDED
+        return if error.retriable? && !UNKNOWN.include?(error.name)
         return if @problem == error.name
 
         @problem = error.name

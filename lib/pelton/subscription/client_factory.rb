@@ -33,10 +33,10 @@ module Pelton
       def self.defaults(config) = { **DEFAULTS, **MemoryBudget.new(config).subscription }
 
       # Checks what the native client does not. Raises ConfigError.
-      #: (String, Hash[String, Symbol | Hash[Symbol, untyped]]) -> void
+      #: (String?, Hash[String, Symbol | Hash[Symbol, untyped]]) -> void
       def self.check(group_id, decode)
-        unless group_id.is_a?(String) && !group_id.empty?
-          raise ConfigError.new(:group_id, group_id, "expected a String that is not empty")
+        unless group_id.nil? || (group_id.is_a?(String) && !group_id.empty?)
+          raise ConfigError.new(:group_id, group_id, "expected a String that is not empty, or nil")
         end
 
         decode.each_value { |format| Settings::TOPIC.fetch(:decode).check(format) } if decode.is_a?(Hash)

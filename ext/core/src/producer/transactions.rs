@@ -288,6 +288,7 @@ impl Producer {
 /// The group membership of a subscription, for its offsets in a transaction. Blocks shortly. Returns an error when its
 /// assignment is lost: other members have its work now.
 pub fn group_metadata(subscription: &Subscription) -> Result<GroupMetadata, Error> {
+    subscription.check_group()?;
     let client = subscription.client()?;
     let metadata = client.group_metadata().ok_or_else(|| Error::code(codes::UNKNOWN_GROUP));
     // Checked afterwards: a member that has just lost everything has no id, and Kafka would accept its offsets.

@@ -34,6 +34,7 @@ mod unanswered_heartbeat;
 #[cfg(wraps)]
 mod unanswered_request;
 mod wakeup;
+mod without_group;
 
 pub use admin::{Acl, Answer, NewTopic, Request, Resource, TopicOffsets};
 pub use client::{Client, ClientKind, library_features, library_is_shared, library_version};
@@ -53,6 +54,7 @@ pub use topic::Topic;
 pub use tpl::{Entry, PartitionList};
 pub use transaction::{GroupMetadata, TransactionError};
 pub use wakeup::{Token, Wakeup};
+pub(crate) use without_group::NO_GROUP;
 
 use rdkafka_sys as sys;
 use std::ffi::{CStr, c_char};

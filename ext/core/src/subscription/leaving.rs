@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 /// librdkafka's options that decide how the group is read and left.
 pub(super) struct Membership {
+    pub has_group: bool,
     /// Stored offsets are committed without a request.
     pub commits: bool,
     /// How long librdkafka's timer and the answer may take. After that, the mark was left out. `None`: no timer
@@ -30,7 +31,7 @@ pub(super) struct Membership {
 }
 
 impl Membership {
-    pub fn of(conf: &Conf) -> Self {
+    pub fn of(conf: &Conf, has_group: bool) -> Self {
         // As librdkafka took them: `TRUE`, `t` and `1` are one.
         let option = |key| conf.get(key).unwrap_or_default();
         let cooperative = option("partition.assignment.strategy").to_lowercase().contains("cooperative");
@@ -38,6 +39,7 @@ impl Membership {
         let commits = option("enable.auto.commit") == "true";
         let interval = option("auto.commit.interval.ms").parse().ok().map(Duration::from_millis);
         Self {
+            has_group,
             commits,
             left_out_after: interval.filter(|interval| commits && !interval.is_zero()).map(|time| time + LATE),
             steps_down: cooperative && !consumer && option("group.instance.id").is_empty(),
@@ -204,7 +206,8 @@ mod tests {
         let member = |settings: &[(&str, &str)]| {
             let mut conf = Conf::new();
             settings.iter().for_each(|(key, value)| conf.set(key, value).expect("a good option"));
-            let Membership { commits, left_out_after, steps_down, reads_singly, heartbeats } = Membership::of(&conf);
+            let of = Membership::of(&conf, true);
+            let Membership { commits, left_out_after, steps_down, reads_singly, heartbeats, .. } = of;
             (commits, left_out_after.map(|time| time.as_secs()), steps_down, reads_singly, heartbeats)
         };
         let cooperative = ("partition.assignment.strategy", "cooperative-sticky");

@@ -43,6 +43,7 @@ impl Subscription {
         leader_epoch: i32,
         metadata: Option<&[u8]>,
     ) -> Result<bool, Error> {
+        self.check_group()?;
         // Messages that were processed before a close may be marked until the assignment is given back.
         let client = self.with_client(Arc::clone)?;
         if client.assignment_lost() {
@@ -72,6 +73,7 @@ impl Subscription {
     /// Commits the marks and waits for the answer (a round trip, with librdkafka's own time limits). No marks are no
     /// error.
     pub fn commit(&self) -> Result<(), Error> {
+        self.check_group()?;
         match self.ask_to_commit(&self.client()?, None).ok_or(Error::Closed)?.code {
             codes::NO_OFFSET => Ok(()),
             code => check(code),
@@ -130,6 +132,7 @@ impl Subscription {
     }
 
     fn commit_through_main(&self, list: Option<&PartitionList>) -> Result<(), Error> {
+        self.check_group()?;
         let client = self.client()?;
         let main = lock(&self.live).as_ref().map(|live| Arc::clone(&live.main)).ok_or(Error::Closed)?;
         check(client.commit_through(&main, list))
@@ -145,12 +148,14 @@ impl Subscription {
         leader_epoch: i32,
         metadata: Option<&[u8]>,
     ) -> Result<(), Error> {
+        self.check_group()?;
         let list = Stored::list(&[Stored { topic, partition, offset, leader_epoch, metadata }])?;
         check(self.ask_to_commit(&self.client()?, Some(&list)).ok_or(Error::Closed)?.code)
     }
 
     /// The group's committed offset of each partition. Blocks up to `timeout`.
     pub fn committed(&self, partitions: &[(&str, i32)], timeout: Duration) -> Result<Vec<Option<Committed>>, Error> {
+        self.check_group()?;
         let list = plain(partitions)?;
         self.asking.fetch_add(1, Ordering::SeqCst);
         let result = self.client().and_then(|client| check(client.committed(&list, wait::millis(timeout))));

@@ -135,7 +135,10 @@ impl Subscription {
                 event_types::REBALANCE => self.rebalance(client, &event),
                 event_types::ERROR => {
                     let partition = event.partition().map(|(topic, number)| (topic.into(), number));
-                    self.mailbox.push(SubscriptionEvent::Error { error: KafkaError::of(&event), partition });
+                    let error = KafkaError::of(&event);
+                    if !self.is_irrelevant(&error) {
+                        self.mailbox.push(SubscriptionEvent::Error { error, partition });
+                    }
                     if rejoining::is_due(&event) {
                         self.report(self.rejoin(client), None);
                     }

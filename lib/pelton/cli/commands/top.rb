@@ -19,7 +19,8 @@ module Pelton
         BACK = 60
         # Below the frame.
         FOOTER = ["", "q quits"].freeze
-        private_constant :FRAME, :LAG, :BACK, :FOOTER
+        ONLY_REPORTED = "lag as reported; this account may not describe the group"
+        private_constant :FRAME, :LAG, :BACK, :FOOTER, :ONLY_REPORTED
 
         details <<~TEXT
           Shows what server processes do: rates, lag, running jobs, partitions that need attention, errors. It
@@ -44,6 +45,8 @@ module Pelton
           connected_app
           # {id => the latest report}; replaced as a whole by the reading thread.
           @latest = {}.freeze
+          # {"billing" => the KafkaError with which its lag was refused}; replaced as a whole.
+          @refused = {}
           return once if options[:once] || output.json?
           raise ConfigError.new("--once", nil, "is needed: the output is no terminal") unless @out.tty?
 
@@ -108,7 +111,9 @@ module Pelton
         end
 
         def frame(lags)
-          CLI::Top::Frame.new(Reports::Summary.new(chosen_reports, lags: lags, group: options[:group], now: Clock.wall))
+          summary = Reports::Summary.new(chosen_reports, lags: lags, group: options[:group], now: Clock.wall)
+          notes = @refused.map { |group, error| "#{group}: #{ONLY_REPORTED}: #{error.message}" }
+          CLI::Top::Frame.new(summary, notes: notes)
         end
 
         def chosen_reports
@@ -125,7 +130,9 @@ module Pelton
         def lags
           groups = options[:group] ? [options[:group]] : @latest.each_value.flat_map(&:groups).uniq
           @positions ||= GroupPositions.new(app, timeout: options[:timeout])
-          lags = @positions.of(groups).transform_values { |all| all.transform_values(&:lag).compact }
+          refused = {}
+          lags = @positions.of(groups, refused: refused).transform_values { |all| all.transform_values(&:lag).compact }
+          @refused = refused
           options[:host] || options[:pid] ? of_chosen(lags) : lags
         rescue KafkaError => e
           raise unless e.retriable?

@@ -17,24 +17,27 @@ module Pelton
         AROUND = 2
         private_constant :AROUND
 
-        #: (Reports::Summary) -> void
-        def initialize(summary)
+        # notes: lines about what the tables lack.
+        #: (Reports::Summary, ?notes: Array[String]) -> void
+        def initialize(summary, notes: [])
           @summary = summary
+          @notes = notes
         end
 
         # For --json.
         #: () -> Hash[Symbol, untyped]
         def to_h
           { time: Time.at(now).utc.iso8601(3), groups: groups, processes: processes, jobs: jobs,
-            partitions: partitions, errors: errors }
+            partitions: partitions, errors: errors, notes: @notes }
         end
 
         # height: most lines; nil: no limit. Each line has at most `width` characters; nil: any number.
         #: (?width: Integer?, ?height: Integer?) -> Array[String]
         def lines(width: nil, height: nil)
           tables = sections.reject { |_, rows| rows.empty? }
-          limit = height ? [(height - 1 - (tables.size * AROUND)) / [tables.size, 1].max, 1].max : nil
-          all = [headline, *tables.flat_map { |columns, rows| ["", *table(columns, rows, limit)] }]
+          head = [headline, *@notes.map { |note| Printable.line(note) }]
+          limit = height ? [(height - head.size - (tables.size * AROUND)) / [tables.size, 1].max, 1].max : nil
+          all = [*head, *tables.flat_map { |columns, rows| ["", *table(columns, rows, limit)] }]
           all << "" << "No process has reported lately." if reports.empty?
           all = all.first(height) if height
           all.map { |line| width ? line[0, width] : line }

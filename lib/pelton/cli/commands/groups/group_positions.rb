@@ -26,11 +26,12 @@ module Pelton
         end
 
         # The partitions with a commit of these groups. others: more partitions, {"billing" => [["orders", 1]]}. Called
-        # again, it reads only lags that did not move since.
-        #: (Array[String], ?others: Hash[String, Array[[String, Integer]]])
+        # again, it reads only lags that did not move since. refused: a Hash that gets the error of each group that the
+        # account may not describe; nil: the error is raised.
+        #: (Array[String], ?others: Hash[String, Array[[String, Integer]]], ?refused: Hash[String, KafkaError]?)
         #:   -> Hash[String, Hash[[String, Integer], Position]]
-        def of(ids, others: {})
-          commits = ids.to_h { |id| [id, @admin.group_commits(id, timeout: @timeout).compact] }
+        def of(ids, others: {}, refused: nil)
+          commits = ids.to_h { |id| [id, commits(id, refused)] }.compact
           ends = ends(commits.each_value.flat_map(&:keys) | others.each_value.flat_map(&:itself))
           none = only_markers(commits, ends)
           commits.to_h do |id, all|
@@ -40,6 +41,15 @@ module Pelton
         end
 
         private
+
+        def commits(id, refused)
+          @admin.group_commits(id, timeout: @timeout).compact
+        rescue KafkaError => e
+          raise unless refused && e.name == :GROUP_AUTHORIZATION_FAILED
+
+          refused[id] = e
+          nil
+        end
 
         # {[["orders", 0], commit, end] => true}
         def only_markers(commits, ends)
