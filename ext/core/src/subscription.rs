@@ -122,8 +122,8 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// Starts a subscription. `settings` are librdkafka's; without a `group.id`, it only assigns. They must not switch on librdkafka's storing of offsets,
-    /// because the owner marks a message when it is done with it.
+    /// Starts a subscription. `settings` are librdkafka's; without a `group.id`, it only assigns. They must not switch
+    /// on librdkafka's storing of offsets, because the owner marks a message when it is done with it.
     #[allow(clippy::too_many_lines, reason = "mostly one line for each field")]
     pub fn new<'a>(
         name: &str,

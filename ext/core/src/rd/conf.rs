@@ -1,7 +1,7 @@
 //! `rd_kafka_conf_t`: librdkafka's option names and values pass through untouched.
 
 use super::{ClientKind, certificates, ffi, openssl, resolver, sys, text};
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 /// Bytes for the text of librdkafka's table of options: several times what it has.
 const TABLE_ROOM: usize = 1 << 20;
@@ -75,11 +75,8 @@ impl Conf {
     /// An option's value as librdkafka shows it.
     pub fn get(&self, key: &str) -> Option<String> {
         let key = CString::new(key).ok()?;
-        let mut value = [0 as c_char; 512];
-        let mut size = value.len();
-        // SAFETY: live conf and string, and a buffer with its length.
-        let result = unsafe { sys::rd_kafka_conf_get(self.raw, key.as_ptr(), value.as_mut_ptr(), &mut size) };
-        (result as i32 == 0).then(|| text(value.as_ptr()))
+        // SAFETY: a live conf.
+        unsafe { value(self.raw, &key) }
     }
 
     /// Bytes of the largest answer that a client takes: librdkafka raises the limit itself where one fetch may have
@@ -132,6 +129,18 @@ impl Conf {
         };
         table.lines().filter_map(parse_row).collect()
     }
+}
+
+/// An option's value, as much as 511 bytes of it.
+///
+/// # Safety
+/// A live conf that nothing changes.
+pub(super) unsafe fn value(conf: *const sys::rd_kafka_conf_t, key: &CStr) -> Option<String> {
+    let mut value = [0 as c_char; 512];
+    let mut size = value.len();
+    // SAFETY: as promised; a live string, and a buffer with its length.
+    let result = unsafe { sys::rd_kafka_conf_get(conf, key.as_ptr(), value.as_mut_ptr(), &mut size) };
+    (result as i32 == 0).then(|| text(value.as_ptr()))
 }
 
 /// All options with their values, those of topics last; callbacks as addresses.
