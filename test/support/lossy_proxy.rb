@@ -2,10 +2,13 @@
 
 require "socket"
 
-# Stands between a client and a broker, and can lose the broker's answers of one kind. The broker's own port in an
-# answer becomes the proxy's, so the client stays with it.
+# Stands between a client and a broker, and can lose or hold the broker's answers of some kinds. The broker's own port
+# in an answer becomes the proxy's, so the client stays with it.
 class LossyProxy
-  CONSUMER_GROUP_HEARTBEAT = 68 # Kafka's API key
+  # Kafka's API keys
+  INIT_PRODUCER_ID = 22
+  END_TXN = 26
+  CONSUMER_GROUP_HEARTBEAT = 68
 
   attr_reader :port
   # Answers to requests with this API key are lost; nil: none.
@@ -16,10 +19,23 @@ class LossyProxy
   def initialize(broker_port)
     @broker_port = broker_port
     @lost = 0
+    # Answers to requests with these API keys wait, and those behind them in the connection. Guarded by @lock.
+    @holds = []
+    @lock = Mutex.new
+    @released = ConditionVariable.new
     @server = TCPServer.new("127.0.0.1", 0)
     @port = @server.addr[1]
     @ports = [broker_port, @port].map { |number| [number].pack("N") }
     @threads = [Thread.new { accept }]
+  end
+
+  def hold(*api_keys) = @lock.synchronize { @holds = api_keys }
+
+  def release
+    @lock.synchronize do
+      @holds = []
+      @released.broadcast
+    end
   end
 
   def close
@@ -61,7 +77,9 @@ class LossyProxy
   end
 
   def answered(answer, keys)
-    return answer.gsub(*@ports) unless keys.delete(answer.unpack1("N")) == loses
+    key = keys.delete(answer.unpack1("N"))
+    @lock.synchronize { @released.wait(@lock) while @holds.include?(key) }
+    return answer.gsub(*@ports) unless key && key == loses
 
     @lost += 1
     nil

@@ -76,6 +76,11 @@ module Pelton
       #: () -> void
       def over = @job_marks.over
 
+      # Is it unknown, or was it during the job, whether a transaction was committed? A failure of the job says nothing
+      # of its messages, then.
+      #: () -> bool
+      def unsettled? = @job_marks.met_unresolved || (@any_marked && !@unresolved.first_of(@job_marks).nil?)
+
       # Did a transaction of the job mark messages?
       #: () -> bool
       def used? = @job_marks.used
@@ -179,7 +184,7 @@ module Pelton
 
       def once(producer, advance, &block)
         open = opened(producer)
-        resolve(open, advance)
+        resolve(open)
         committed = nil # unknown, if it is interrupted
         begin
           producer.transaction { |tx| within(open, tx, &block) }
@@ -188,7 +193,7 @@ module Pelton
         rescue Error => e
           open.reason = e
           discard(producer) if e.is_a?(KafkaError) && e.fatal?
-          committed = open.finished && open.message && unknown?(e) && @unresolved.committed?(open, producer)
+          committed = unknown?(e) ? after_all?(open, producer) : false
           raise unless committed
         ensure
           settle(open, committed, advance)
@@ -254,17 +259,27 @@ module Pelton
 
       def unknown?(error) = error.is_a?(TransactionError) && error.reason == :unknown
 
+      # Was it committed, although Kafka did not confirm it? nil: still unknown. If it marked nothing, Kafka has no
+      # offset that would say so.
+      def after_all?(open, producer)
+        open.job_marks&.met_unresolved = true
+        open.finished && open.message ? @unresolved.committed?(open, producer) : false
+      rescue Error
+        nil
+      end
+
       # Asks Kafka for the outcome of earlier transactions. Raises TransactionError if one was committed, because the
       # job got its messages before that was known.
-      def resolve(open, advance)
+      def resolve(open)
         return unless @any_marked
 
+        open.job_marks&.met_unresolved = true
         done = @unresolved.left(in_job: !open.job_marks.nil?).select do |earlier|
           committed = @unresolved.committed?(earlier, open.producer)
-          committed ? passed(earlier, advance) : @unresolved.delete(earlier)
+          committed ? passed(earlier, true) : @unresolved.delete(earlier)
           committed
         end
-        return if done.empty?
+        return open.job_marks&.met_unresolved = false if done.empty?
 
         done.each { |earlier| @unresolved.delete(earlier) }
         done.each(&:run_after_commit)

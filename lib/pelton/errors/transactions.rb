@@ -39,6 +39,10 @@ module Pelton
 
     attr_reader :reason
 
+    # For Pelton: does this error say that the previous transaction was committed?
+    #: (Exception) -> bool
+    def self.committed?(error) = error.is_a?(self) && error.reason == :committed
+
     #: (String, Symbol) -> void
     def initialize(what, reason)
       @reason = reason

@@ -114,10 +114,9 @@ module Pelton
         Settings::Setting.new(:times, :count, 1, "").check(times).times { kafka.failures << [topic, failure] }
       end
 
-      # Lets Kafka not confirm the commit of the next transaction of the code under test. :unknown: nothing is
-      # committed, and `transaction` raises a TransactionError with this reason. :committed: all is committed, but in a
-      # consumer that marked, `transaction` raises a WaitTimeout, and in the retry a TransactionError with this reason.
-      # Without a mark, the reason is :unknown in both cases.
+      # Lets Kafka not confirm the commit of the next transaction of the code under test: `transaction` raises a
+      # TransactionError with the reason :unknown. :unknown: nothing is committed. :committed: all is committed. In a
+      # consumer that marked, the next `transaction` then raises a TransactionError with this reason.
       #   fail_next_commit(:committed)
       # Raises ConfigError for another reason.
       #: (?Symbol) -> void

@@ -8,6 +8,10 @@ module Pelton
       class JobMarks
         # Did a transaction of the job mark a message?
         attr_accessor :used
+        # Did a transaction of the job meet an earlier one whose outcome it could not get, or that was committed after
+        # all?
+        #: () -> bool
+        attr_accessor :met_unresolved
         # The exception that aborted the last aborted transaction; nil: none was aborted with an error.
         #: () -> Exception?
         attr_reader :reason
@@ -20,7 +24,7 @@ module Pelton
           @thread = nil
           # Threads of the consumer that ran before the job began (see Background::Scope).
           @others = []
-          @used = false
+          @used = @met_unresolved = false
           # The largest offset that an aborted transaction marked. For one that was aborted before it marked, @silent is
           # the job's first message that was not done at that time.
           @aborted = @silent = @reason = nil
@@ -36,6 +40,7 @@ module Pelton
 
           @thread = thread
           @others = others
+          @met_unresolved = false
           self
         end
 

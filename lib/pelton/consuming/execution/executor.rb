@@ -52,7 +52,7 @@ module Pelton
         name = "#{topic.name}/#{coordinator.partition}"
         @scope = Background::Scope.new(name, coordinator.facts, bus: bus, timeout: background_timeout)
         @instance = ConsumerInstance.new(topic, ConsumerContext.new(self, coordinator, topic, bus))
-        @settlement = Settlement.new(self, coordinator, flow, bus)
+        @settlement = Settlement.new(self, coordinator, flow, bus, topic.back_off)
         @instrument = Instrument.new(bus)
         @job = @since = @called = @running = @wake_at = nil
         # Is a tick due when the job ends?

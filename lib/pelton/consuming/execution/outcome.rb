@@ -5,7 +5,8 @@ module Pelton
     # What a step decides after a job; the coordinator carries it out. Kinds:
     #   done     continue behind the job's messages; mark: store that offset
     #   again    run the unfinished messages again after `delay` seconds; alone: one by one, to find the one that fails
-    #   later    no message was begun: the same job after `delay` seconds, which is no attempt
+    #   later    the same job after `delay` seconds, which is no attempt: no message was begun, or it is unknown whether
+    #            their transaction was committed
     #   skip     mark the failed message (the first unfinished one) and continue behind it. to: the topic that has its
     #            copy; omitted: why the copy has no payload (:MSG_SIZE_TOO_LARGE), or nil
     #   forward  send a copy of the failed message to the topic `to` (due_in: the delay of a retry topic, in seconds)
@@ -40,7 +41,7 @@ module Pelton
         facts = { **facts, offset: result.messages.first_offset, error: result.error, failure_id: result.failure_id }
         tries = result.attempt
         case kind
-        when :again then bus.publish("consumer.retrying", **facts, attempt: tries, delay: delay)
+        when :again, :later then bus.publish("consumer.retrying", **facts, attempt: tries, delay: delay)
         when :stop then bus.publish("partition.stopped", **facts, attempts: tries)
         when :skip
           if due_in then bus.publish("message.postponed", **facts, attempts: tries, to: to, due_in: due_in)

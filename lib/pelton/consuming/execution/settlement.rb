@@ -12,9 +12,10 @@ module Pelton
       # Errors after which the process cannot go on: nothing is retried, the server is asked to stop.
       CRITICAL = [SystemExit, SignalException, NoMemoryError].freeze
 
-      #: (Executor, Coordinator, Flow, Notifications) -> void
-      def initialize(executor, coordinator, flow, bus)
+      #: (Executor, Coordinator, Flow, Notifications, BackOff) -> void
+      def initialize(executor, coordinator, flow, bus, back_off)
         @executor = executor
+        @back_off = back_off
         @coordinator = coordinator
         @flow = flow
         @bus = bus
@@ -82,6 +83,7 @@ module Pelton
         return decide_success(job) unless error
 
         result = failure_of(job, error)
+        return [Outcome.later(pause(error, result)), result] if unsettled?(result)
         return [Outcome.again(0), result] if @coordinator.mixed?(job) # each key alone, to find which one fails
         return [break_off(job), result] if failed_behind?(result.messages, job.current)
 
@@ -89,6 +91,13 @@ module Pelton
       rescue StandardError => e
         @bus.publish("error.occurred", **job.facts, error: e, source: "flow")
       end
+
+      # Did it fail because Kafka did not confirm a commit? The messages may be done, so they run again, which is no
+      # attempt: the next transaction asks for the outcome.
+      def unsettled?(result) = !result.messages.empty? && @executor.transactions.created&.unsettled?
+
+      # Seconds. Once the outcome is known, there is nothing to wait for.
+      def pause(error, result) = TransactionError.committed?(error) ? 0 : @back_off.delay(result.attempt)
 
       def decide_success(job)
         return Outcome.later(job.wait || 0) if job.wait || job.paused

@@ -20,7 +20,8 @@ module Pelton
       end
 
       # Carries out an outcome :forward; a kill ends that at once. Returns the outcome for the message in this topic: it
-      # is skipped, or, if its copy failed, it runs again.
+      # is skipped, or, if its copy failed, it runs again. If an earlier transaction turned out to be committed, what it
+      # did not mark runs again.
       #: (Outcome, Result) -> Outcome
       def forward(outcome, result)
         failure = Failure.of(result)
@@ -28,7 +29,7 @@ module Pelton
         Thread.handle_interrupt(Object => :immediate) { move(failure, outcome) }
       rescue Exception => e # rubocop:disable Lint/RescueException -- whatever happens, the message is still there
         report(e, failure)
-        Outcome.again(outcome.delay)
+        TransactionError.committed?(e) ? Outcome.later(0) : Outcome.again(outcome.delay)
       end
 
       # See Consumer#dispatch_to_dead_letters.

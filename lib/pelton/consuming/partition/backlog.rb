@@ -131,8 +131,8 @@ module Pelton
         @wake_at = time
       end
 
-      # Nothing more of a slice may begin until `time`.
-      #: (Slice, Float) -> void
+      # Nothing more of a slice may begin until `time`; nil: it may at once.
+      #: (Slice, Float?) -> void
       def later(_slice, time) = @wake_at = time
 
       # The job of a slice is over; what is left of it may be given again. If the job did not fail, its next message was

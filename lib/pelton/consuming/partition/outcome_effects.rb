@@ -19,7 +19,7 @@ module Pelton
         when :done then done(outcome, job) unless job.halted
         when :stop then stop(job)
         when :again, :forward then again(outcome, job) unless leave_rest
-        when :later then job.backlog.later(job.slice, Clock.now + outcome.delay) unless leave_rest
+        when :later then job.backlog.later(job.slice, due(outcome)) unless leave_rest
         when :skip then skip(job) if outcome.to || !leave_rest
         end
       end
@@ -34,9 +34,11 @@ module Pelton
       end
 
       def again(outcome, job)
-        time = Clock.now + outcome.delay if outcome.delay.positive?
-        job.backlog.again(job.slice, time, alone_until: outcome.alone ? job.messages.last_offset : nil)
+        job.backlog.again(job.slice, due(outcome), alone_until: outcome.alone ? job.messages.last_offset : nil)
       end
+
+      # nil: at once.
+      def due(outcome) = (Clock.now + outcome.delay if outcome.delay.positive?)
 
       # A skipped message needs no mark by hand.
       def skip(job)

@@ -123,8 +123,8 @@ module Pelton
         slice.again(time, alone_until: alone_until, ending: @key_queues.closed?)
       end
 
-      # No job gets messages until `time`. If several jobs ask for that, the earliest time counts.
-      #: (KeyedSlice, Float) -> void
+      # No job gets messages until `time`; nil: they do at once. If several jobs ask for that, the earliest time counts.
+      #: (KeyedSlice, Float?) -> void
       def later(_slice, time) = @hold_until = [@hold_until, time].compact.min
 
       # The job of a slice is over; what is left of it may be given again.
