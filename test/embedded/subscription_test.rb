@@ -132,7 +132,7 @@ class SubscriptionTest < Minitest::Test
   end
 
   def test_a_group_has_a_name
-    ["", nil, :group].each do |bad|
+    ["", :group].each do |bad|
       error = assert_raises(Pelton::ConfigError) { Pelton::Subscription.new(app.config, group_id: bad) }
       assert_match(/group_id/, error.message)
     end
