@@ -13,8 +13,8 @@ module Pelton
 
         details <<~TEXT
           The type is the protocol of the group: classic, or consumer (KIP-848). A group of the new protocol
-          is in the state rebalancing while Kafka says Assigning or Reconciling. A partition that a member has without a commit has no
-          lag. It is not in the sum: "without commit" counts such partitions.
+          is in the state rebalancing while Kafka says Assigning or Reconciling. A partition that a member has
+          without a commit has no lag. It is not in the sum: "without commit" counts such partitions.
         TEXT
         example "pelton groups list"
         example "pelton groups list 'billing*' --state stable --lag", "in quotes: the shell would expand the *"
