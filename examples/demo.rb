@@ -179,7 +179,7 @@ class Demo
       "decoded natively" => total - @skipped, "filtered out before Ruby built them" => total - @skipped - built,
       "built as Ruby objects" => built,
       "consume retried" => "#{@retries} (#{@errors.map { |name, count| "#{count} #{name}" }.join(", ")})",
-      "skipped, for they failed each time" => @skipped,
+      "skipped after the last attempt" => @skipped,
       "threads" => "#{threads[0]} Ruby, #{threads[1]} in all", "memory" => "#{memory} MB",
       "every message seen" => complete? ? "yes" : "NO"
     }
