@@ -249,7 +249,7 @@ class EmbeddedProcessingTest < Minitest::Test
         calls += 1
       end
     end
-    members = Array.new(2) { app(group: "asked") { topic(name, to: reader) } }
+    members = Array.new(2) { app(group: "asked", kafka: OFTEN) { topic(name, to: reader) } }
     produce(members[0], name, %w[x])
     members[0].start
     assert_equal [0], take(1)
@@ -258,7 +258,8 @@ class EmbeddedProcessingTest < Minitest::Test
     assert_equal([[name, 0, 0, 1]], happened("consumer.unmarked").map do |event|
       event.values_at(:topic, :partition, :offset, :messages)
     end)
-    members.each { |member| assert member.stop(timeout: 20) }
+    await_commits("asked", name, 1)
+    members.each { |member| assert member.stop(timeout: 20), -> { member.server.report } }
   end
 
   private

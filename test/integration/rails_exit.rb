@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-require "net/http"
 require "support/scenario"
 require "support/rails_app"
+require "support/unix_http"
 require "support/postgres"
 
 # No message of a Rails process is lost when the process ends: `rails runner`, console, a rake task, an Active Job, and
@@ -67,13 +67,9 @@ Scenario.run do
   app.write("config/unicorn.rb", "worker_processes 2\npreload_app true\nlisten #{socket.inspect}\n")
   environment, command = app.program("unicorn", "-c", "config/unicorn.rb")
   server = child({ **environment, "SERVER" => "1", "RACK_ENV" => "production" }, command)
+  http = UnixHttp.new(socket)
   post = lambda do |note|
-    io = Net::BufferedIO.new(UNIXSocket.new(socket), read_timeout: 60 * Guard::PATIENCE)
-    request = Net::HTTP::Post.new("/orders", "Host" => "localhost", "X-Forwarded-Proto" => "https")
-    request.set_form_data("note" => note)
-    request.exec(io, "1.1", "/orders")
-    response = Net::HTTPResponse.read_new(io)
-    response.reading_body(io, true) { response.body }
+    response = http.post("/orders", "note" => note)
     equal("200", response.code, "answer\n#{server.output}")
     response.body
   end

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-require "net/http"
 require "support/scenario"
 require "support/rails_app"
+require "support/unix_http"
 
 # `plugin :pelton` consumes inside of Puma, in single and in cluster mode, with and without preload_app!, and goes on in
 # the new workers of a phased restart. A request that produces loses nothing when Puma stops right after it.
@@ -48,27 +48,13 @@ Scenario.run do
     RUBY
     app.write("config/initializers/group.rb", "Pelton.config.group_id = #{group.inspect}")
     server = child(*app.program("puma"))
-    post = lambda do |id|
-      io = Net::BufferedIO.new(UNIXSocket.new(socket), read_timeout: 60 * Guard::PATIENCE)
-      request = Net::HTTP::Post.new("/orders")
-      request.set_form_data("id" => id)
-      request["Host"] = "localhost"
-      request["X-Forwarded-Proto"] = "https" # as behind a proxy: Rails 7.1 and later redirect plain HTTP in production
-      request.exec(io, "1.1", "/orders")
-      response = Net::HTTPResponse.read_new(io)
-      response.reading_body(io, true) { response.body }
-      [response.code, response.body]
-    end
-    ready = lambda do
-      UNIXSocket.new(socket).close || true
-    rescue SystemCallError
-      false
-    end
-    eventually(60, -> { "Puma\n#{server.output}" }) { File.exist?(socket) && ready.() }
+    http = UnixHttp.new(socket)
+    post = ->(id) { http.post("/orders", "id" => id) }
+    eventually(60, -> { "Puma\n#{server.output}" }) { http.listens? }
 
     seen = -> { server.output.scan(/^seen (\S+) by (\d+)$/) }
     sent = Array.new(5) { |index| "#{mode}-#{index}" }
-    sent.each { |id| equal("200", post.(id).first, "answer in #{mode} mode\n#{server.output}") }
+    sent.each { |id| equal("200", post.(id).code, "answer in #{mode} mode\n#{server.output}") }
     mine = -> { seen.().map(&:first).select { |id| id.start_with?(mode) }.sort }
     eventually(60, -> { "messages in #{mode} mode\n#{server.output}" }) { mine.().size >= 5 }
     equal(sent, mine.(), "messages in #{mode} mode")
@@ -85,7 +71,7 @@ Scenario.run do
       end
       server.kill(:USR1)
       eventually(60, -> { "two new workers\n#{server.output}" }) { server.output.scan(/booted.*phase: 1$/).size == 2 }
-      check((olds & [post.("restarted").last]).empty?, "a new worker answers\n#{server.output}")
+      check((olds & [post.("restarted").body]).empty?, "a new worker answers\n#{server.output}")
       eventually(60, -> { "the message by a new worker\n#{server.output}" }) do
         seen.().any? { |id, pid| id == "restarted" && !olds.include?(pid) }
       end

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-require "net/http"
 require "support/scenario"
 require "support/rails_app"
+require "support/unix_http"
 
 # The dashboard and the metrics inside of other programs: mounted in a Rails app that Puma serves, and in a rackup file
 # behind Rack::Lint, which raises where an answer breaks Rack's rules. Links, assets and actions keep the path of the
@@ -46,16 +46,11 @@ Scenario.run do
   { "Rails" => "config.ru", "Rack::Lint" => "mounted.ru" }.each do |where, file|
     socket = "#{rails.root}/tmp/#{file}.sock"
     server = child(*rails.program("puma", "-C", "-", "-b", "unix://#{socket}", file))
-    eventually(60, -> { "Puma with #{where}\n#{server.output}" }) { File.exist?(socket) }
+    http = UnixHttp.new(socket)
+    eventually(60, -> { "Puma with #{where}\n#{server.output}" }) { http.listens? }
     ask = lambda do |request, **headers|
-      request["Host"] = "localhost"
-      request["X-Forwarded-Proto"] = "https" # Rails 7.1 and later redirect plain HTTP in production
       headers.each { |key, value| request[key.to_s.tr("_", "-")] = value }
-      io = Net::BufferedIO.new(UNIXSocket.new(socket), read_timeout: 60 * Guard::PATIENCE)
-      request.exec(io, "1.1", request.path)
-      response = Net::HTTPResponse.read_new(io)
-      response.reading_body(io, request.response_body_permitted?) { response.body }
-      response
+      http.call(request)
     end
     # With the status that is expected.
     get = lambda do |path, status = 200, **headers|

@@ -203,6 +203,30 @@ class RebalanceTest < Minitest::Test
     assert_equal 2, @native.kafka.position("g", ["orders", 0])
   end
 
+  # It began while the loss was handled, and nothing told of it: neither the log nor the exit code.
+  def test_a_job_that_waits_for_a_worker_does_not_begin_once_its_partition_is_lost
+    produce(1)
+    produce(1, 1)
+    server = start(concurrency: 1)
+    block_jobs
+    subscription.assign_now(["orders", 0], ["orders", 1])
+    running = @begun.pop.partition
+    gate = @gate
+    jobs = -> { server.stats[:jobs].values_at(:running, :waiting) }
+    eventually { jobs.call == [1, 1] }
+    subscription.define_singleton_method(:revoked) do |token|
+      gate.close # the worker is free now
+      IO.select(nil, nil, nil, 0.001) until jobs.call == [0, 0]
+      super(token)
+    end
+    subscription.revoke_now(["orders", 1 - running], lost: true)
+    event("partition.revoked")
+    assert_equal [[0], :revoked], [@log.pop, @log.pop]
+    assert app.stop
+    assert_equal :shutdown, @log.pop
+    assert_empty @begun
+  end
+
   def test_lost_partitions_are_given_back_at_once
     produce(2)
     start

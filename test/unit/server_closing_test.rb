@@ -73,7 +73,8 @@ class ServerClosingTest < Minitest::Test
     eventually(20, "the end of the revocation") { !subscription.revoking?(token) }
     @gate.close
     assert_equal 0, position
-    assert app.stop, "which was nothing of the stop's"
+    eventually(20, "the end of the calls") { app.server.unfinished_work.empty? }
+    assert app.stop, "they ended before the stop, which leaves nothing undone"
     assert_empty app.server.unfinished_work
   end
 

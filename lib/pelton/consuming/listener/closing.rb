@@ -68,7 +68,7 @@ module Pelton
       end
 
       # The same for a partition that was given to another member. calls: those that still ran there (see
-      # PartitionReport#unfinished_calls), which partition.unfinished tells.
+      # Coordinator#abandon), which partition.unfinished tells.
       #: (Coordinator, Array[String]) -> void
       def report_given(coordinator, calls)
         report_repeats(coordinator)

@@ -112,8 +112,7 @@ module Pelton
       def give_back(revocation)
         @timers.cancel(revocation)
         given = revocation.coordinators.each(&:store_marks)
-        calls = given.to_h { |coordinator| [coordinator, coordinator.unfinished_calls] }
-        given.each(&:abandon)
+        calls = given.to_h { |coordinator| [coordinator, coordinator.abandon] }
         @subscription.revoked(revocation.token)
         calls.each { |coordinator, unfinished| @closing.report_given(coordinator, unfinished) }
       end

@@ -133,13 +133,16 @@ module Pelton
         end
       end
 
-      # The partition belongs to another member from now on: nothing can be marked.
-      #: () -> void
+      # The partition belongs to another member from now on: nothing can be marked, and no job with messages begins.
+      # Returns the calls that run on: see PartitionReport#calls.
+      #: () -> Array[String]
       def abandon
         @lock.synchronize do
           @closing.count_repeats(@current.backlog)
           @progress.abandon
+          @partition_jobs.recall(@current.backlog, with_messages: true)
           schedule if ending?
+          @report.calls
         end
       end
 
@@ -255,7 +258,7 @@ module Pelton
         return if @ended
         return (finish if @closing.advance(@current.backlog)) if ending?
 
-        @partition_jobs.schedule(@current.backlog) unless @held
+        @partition_jobs.schedule(@current.backlog) unless @held || gone?
       end
 
       # From here on nothing can be marked: the partition's next coordinator may work already.

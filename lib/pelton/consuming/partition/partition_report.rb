@@ -51,18 +51,17 @@ module Pelton
       #: () -> Array[String]
       def unfinished_work = @lock.synchronize { work(@executors) }
 
-      # The calls among them that run and have messages to finish: see partition.unfinished.
+      # The same of an abandoned partition's calls that have messages to finish: see partition.unfinished.
       #: () -> Array[String]
-      def unfinished_calls = @lock.synchronize { work(@executors.select { |executor| begun?(executor) }) }
+      def unfinished_calls = @lock.synchronize { calls }
+
+      # The same, called under the coordinator's lock.
+      #: () -> Array[String]
+      def calls = work(@executors.select { |executor| (job = executor.job) && job.slice && job.next_message })
 
       private
 
       def work(executors) = executors.filter_map { |executor| doing(executor)&.then { |text| "#{@name}: #{text}" } }
-
-      def begun?(executor)
-        job = executor.job if executor.since
-        !job.nil? && !job.slice.nil? && !job.next_message.nil?
-      end
 
       def condition
         busy = @executors.select(&:job)
