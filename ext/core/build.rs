@@ -1,4 +1,4 @@
-//! Puts functions of ours in front of librdkafka's, where the core is linked by itself, as in tests.
+//! Puts functions of ours in front of librdkafka's and OpenSSL's, where the core is linked by itself, as in tests.
 
 include!("wrapped.rs");
 
@@ -9,7 +9,7 @@ fn main() {
     let linux = std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux");
     if linux && std::env::var_os("CARGO_FEATURE_SYSTEM").is_none() {
         println!("cargo:rustc-cfg=wraps");
-        for name in WRAPPED_OF_LIBRDKAFKA {
+        for name in WRAPPED_BY_CORE {
             println!("cargo:rustc-link-arg=-Wl,--wrap={name}");
         }
     }

@@ -1,7 +1,15 @@
-// The functions of librdkafka that the core puts its own in front of, for the build scripts that tell the linker. In
-// src/rd: broker_wakeup, decompression, fetching, rebalance_pause, unanswered_heartbeat, unanswered_request,
-// without_group.
-const WRAPPED_OF_LIBRDKAFKA: [&str; 13] = [
+// The functions of librdkafka and OpenSSL that the core puts its own in front of, for the build scripts that tell the
+// linker. In src/rd: broker_wakeup, decompression, fetching, openssl_locks, rebalance_pause, unanswered_heartbeat,
+// unanswered_request, without_group.
+const WRAPPED_BY_CORE: [&str; 21] = [
+    "CRYPTO_THREAD_read_lock",
+    "CRYPTO_THREAD_unlock",
+    "CRYPTO_THREAD_write_lock",
+    "ossl_rcu_read_lock",
+    "ossl_rcu_read_unlock",
+    "ossl_rcu_write_lock",
+    "ossl_rcu_write_unlock",
+    "ossl_synchronize_rcu",
     "rd_kafka_ConsumerGroupHeartbeatRequest",
     "rd_kafka_assignment_pause",
     "rd_kafka_assignment_resume",

@@ -1,5 +1,5 @@
 //! Makes `cfg(ruby_gte_3_2)` and its like, from what rb-sys reports about the Ruby that it was built for. Puts
-//! functions of ours in front of librdkafka's. Gives the extension its allocator (ext/allocator), unless
+//! functions of ours in front of librdkafka's and OpenSSL's. Gives the extension its allocator (ext/allocator), unless
 //! PELTON_ALLOCATOR=system. The system's librdkafka has the system's allocator, and memory crosses between it and the
 //! extension, so both have the same one.
 
@@ -18,7 +18,7 @@ fn main() {
         }
     }
     if wraps() {
-        for name in WRAPPED_OF_LIBRDKAFKA {
+        for name in WRAPPED_BY_CORE {
             println!("cargo:rustc-cdylib-link-arg=-Wl,--wrap={name}");
         }
     }

@@ -12,8 +12,6 @@ use std::ffi::CStr;
 use std::ptr::{null, null_mut};
 use support::*;
 
-/// A child that takes longer hangs.
-const CHILD_SECONDS: u32 = 80;
 const THREADS: usize = 3;
 const FORKS: usize = 100;
 
@@ -31,23 +29,6 @@ fn resolves(name: &CStr) -> bool {
         }
         code == 0
     }
-}
-
-/// The wait status of a child that runs `work`; 0: it was true.
-fn in_child(work: impl FnOnce() -> bool) -> i32 {
-    // SAFETY: the child uses what glibc keeps usable after a fork, librdkafka's new clients, and `_exit`.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        // SAFETY: ends the child, by a signal if `work` hangs.
-        unsafe {
-            libc::alarm(CHILD_SECONDS);
-            libc::_exit(if work() { 0 } else { 1 })
-        }
-    }
-    let mut status = 0;
-    // SAFETY: waits for the child made above; `status` is a live i32.
-    assert_eq!(child, unsafe { libc::waitpid(child, &mut status, 0) });
-    status
 }
 
 #[test]

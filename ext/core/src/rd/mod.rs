@@ -20,6 +20,8 @@ mod message;
 mod mock;
 mod opaque;
 mod openssl;
+#[cfg(wraps)]
+mod openssl_locks;
 mod partitioner;
 mod process;
 mod queue;

@@ -1,5 +1,7 @@
 //! The effects of a fork: threads do not survive it, and locks may be held forever. Values that belong to one process.
 
+#[cfg(wraps)]
+use super::openssl_locks;
 use super::resolver;
 use crate::decode::pool::FORK_GENERATION;
 use std::sync::Once;
@@ -16,21 +18,40 @@ extern "C" fn before() {
     let own = FORK_GENERATION.load(Ordering::Relaxed) as usize % ANCESTORS;
     PIDS[own].store(std::process::id(), Ordering::Relaxed);
     resolver::fork_begins();
+    #[cfg(wraps)]
+    openssl_locks::fork_begins();
 }
 
 extern "C" fn in_parent() {
+    #[cfg(wraps)]
+    openssl_locks::fork_ended();
     resolver::fork_ended();
 }
 
 extern "C" fn in_child() {
     FORK_GENERATION.fetch_add(1, Ordering::Relaxed);
+    #[cfg(wraps)]
+    renew_global_lock();
+}
+
+/// Librdkafka counts its clients under a lock, which another thread of the parent may have held at the fork.
+#[cfg(wraps)]
+fn renew_global_lock() {
+    use std::ffi::{c_int, c_void};
+    const PLAIN: c_int = 0; // mtx_plain
+    unsafe extern "C" {
+        static mut rd_kafka_global_lock: c_void;
+        fn mtx_init(mutex: *mut c_void, kind: c_int) -> c_int;
+    }
+    // SAFETY: librdkafka's mutex; the child has no other thread that could use it.
+    unsafe { mtx_init(&raw mut rd_kafka_global_lock, PLAIN) };
 }
 
 /// How often the process's line of ancestors has forked since the core was loaded: 0 where it was loaded, one more in
 /// each child. Far cheaper than `getpid` (a system call).
 pub fn generation() -> u64 {
     REGISTER.call_once(|| {
-        // SAFETY: the child's handler only adds to an atomic, which is async-signal-safe; the others run in the parent.
+        // SAFETY: the child's handler only adds to an atomic and overwrites a mutex; the others run in the parent.
         unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
     });
     FORK_GENERATION.load(Ordering::Relaxed)

@@ -98,3 +98,23 @@ pub fn close_producer(producer: &Arc<Producer>) -> usize {
     assert_eq!(Outcome::Ready, producer.closing().wait(&Parker::new(), wait::deadline(Some(SECONDS))));
     producer.closing().lost()
 }
+
+/// A child that takes longer hangs.
+const CHILD_SECONDS: u32 = 80;
+
+/// The wait status of a child that runs `work`; 0: it was true.
+pub fn in_child(work: impl FnOnce() -> bool) -> i32 {
+    // SAFETY: the child uses what glibc keeps usable after a fork, librdkafka's new clients, and `_exit`.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: ends the child, by a signal if `work` hangs.
+        unsafe {
+            libc::alarm(CHILD_SECONDS);
+            libc::_exit(if work() { 0 } else { 1 })
+        }
+    }
+    let mut status = 0;
+    // SAFETY: waits for the child made above; `status` is a live i32.
+    assert_eq!(child, unsafe { libc::waitpid(child, &mut status, 0) });
+    status
+}
