@@ -96,7 +96,7 @@ module NativeKit
       flunk "only #{found.sum(&:size)} of #{count} messages came" if now > deadline
       kind, what = reader.poll(1)
       found << what if kind == :batch
-      raise what if kind == :error
+      raise what if kind == :error && !what.retriable? # a busy machine may lose a connection
     end
     found
   end
