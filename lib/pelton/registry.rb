@@ -96,6 +96,14 @@ module Pelton
       fetch([:register, subject, schema.text], nil) { @source.register(subject, schema) }
     end
 
+    # Would the registry accept the schema as the subject's next version? It compares it with the latest version, by the
+    # compatibility mode of the subject, and registers nothing. A subject without a version accepts any schema. For CI:
+    #   registry.compatible?("orders-value", Pelton::Registry::Schema.new(File.read("order.avsc"))) # => true
+    # Asks each time. With a mode such as BACKWARD_TRANSITIVE, Confluent's registry compares with all versions only when
+    # it registers. Raises RegistryError if the registry does not answer or refuses the request, and for a folder.
+    #: (String, Schema) -> bool
+    def compatible?(subject, schema) = @source.compatible?(subject, schema)
+
     # The addresses, without passwords and tokens.
     def inspect = "#<#{self.class} #{@source.inspect}>"
     alias to_s inspect

@@ -20,7 +20,7 @@ class RegistryDouble
 
   # The header that every request must have; nil: none.
   attr_accessor :authorization
-  # May clients register schemas?
+  # May clients register schemas? Otherwise new ones are incompatible.
   attr_accessor :registers
 
   def initialize(tls: nil)
@@ -137,6 +137,7 @@ class RegistryDouble
     when %r{\AGET /schemas/ids/(\d+)\z} then schema($1.to_i)
     when %r{\AGET /schemas/guids/00000000-0000-0000-0000-0*(\h+)\z} then schema($1.hex)
     when %r{\AGET /subjects/([^/]+)/versions/(\w+)\z} then version(unescape($1), $2)
+    when %r{\APOST /compatibility/subjects/([^/]+)/versions/latest\z} then compatible(unescape($1), JSON.parse(body))
     when %r{\APOST /subjects/([^/]+)(/versions)?\z} then register(unescape($1), !$2.nil?, JSON.parse(body))
     else error(404, 404, "HTTP 404 Not Found")
     end
@@ -167,6 +168,13 @@ class RegistryDouble
     index ||= (@schemas << entry).size - 1
     @subjects[subject] << (index + 1)
     [200, JSON.generate(id: index + 1)]
+  end
+
+  # As Karapace and Redpanda answer for a new subject. Otherwise as `registers` and the schema's text say.
+  def compatible(subject, body)
+    return error(404, 40_401, "Subject not found") unless @subjects.key?(subject)
+
+    [200, JSON.generate(is_compatible: @registers || @schemas[@subjects[subject].last - 1][:schema] == body["schema"])]
   end
 
   def error(status, code, message) = [status, JSON.generate(error_code: code, message: message)]

@@ -57,6 +57,11 @@ module Pelton
       #: (String, Schema) -> Integer
       def register(subject, schema) = id_of(subject, schema)
 
+      #: (String, Schema) -> bot
+      def compatible?(subject, _schema)
+        raise RegistryError.new("subject #{subject}", "a folder has no compatibility mode: ask a registry by its URL")
+      end
+
       def inspect = @folder
 
       private

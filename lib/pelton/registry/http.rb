@@ -5,6 +5,7 @@ require "uri"
 require_relative "../runtime/backoff"
 require_relative "../runtime/clock"
 require_relative "../errors"
+require_relative "address"
 require_relative "redaction"
 require_relative "references"
 require_relative "schema"
@@ -20,16 +21,18 @@ module Pelton
       MOST_REASON = 64 << 10
       # Statuses after which another server, or a later attempt, may succeed.
       PASSING = [408, 429, 500, 502, 503, 504].freeze
+      # Status and code of a subject without a version.
+      NO_VERSION = [[404, 40_401], [404, 40_402]].freeze
       TLS = { ca_file: String, crl_file: String, cert_file: String, key_file: String, key_password: String,
               verify: [true, false].freeze }.freeze
       CRL = /-----BEGIN X509 CRL-----.*?-----END X509 CRL-----/m
-      private_constant :CRL, :TYPE, :MOST_BYTES, :MOST_REASON, :PASSING, :TLS
+      private_constant :CRL, :TYPE, :MOST_BYTES, :MOST_REASON, :NO_VERSION, :PASSING, :TLS
 
       #: (Array[String], ?user: String?, ?password: String?, ?token: String?, ?tls: Hash[Symbol, untyped],
       #:  ?timeout: Numeric, ?open_timeout: Numeric, ?retries: Integer, ?backoff: Range[Numeric]) -> void
       def initialize(urls, user: nil, password: nil, token: nil, tls: {}, timeout: 10, open_timeout: 5, retries: 2,
                      backoff: 0.2..2)
-        @addresses = urls.map { |url| address(url) }
+        @addresses = urls.map { |url| Address.of(url) }
         refuse(:urls, urls, "expected at least one") if @addresses.empty?
         refuse(:token, token, "use either a token, or user and password") if token && user
         refuse(:user, nil, "is missing, but a password is set") if password && !user
@@ -72,6 +75,17 @@ module Pelton
       #: (String, Schema) -> Integer
       def register(subject, schema) = number("/subjects/#{escape(subject)}/versions", subject, schema)
 
+      #: (String, Schema) -> bool
+      def compatible?(subject, schema)
+        answer = post("/compatibility/subjects/#{escape(subject)}/versions/latest", subject, schema)["is_compatible"]
+        return answer if [true, false].include?(answer)
+
+        raise failure("subject #{subject}", "its answer has no is_compatible")
+      rescue RegistryError => e
+        # Some registries answer that a new subject takes any schema; others, that there is no such subject.
+        NO_VERSION.include?([e.status, e.code]) || raise
+      end
+
       # The URLs without secrets.
       def inspect = @addresses.map(&:to_s).join(", ")
 
@@ -88,11 +102,14 @@ module Pelton
       end
 
       def number(path, subject, schema)
+        id = post(path, subject, schema)["id"]
+        id.is_a?(Integer) ? id : raise(failure("subject #{subject}", "its answer has no id"))
+      end
+
+      def post(path, subject, schema)
         body = { schema: schema.text, schemaType: "AVRO" }
         body[:references] = schema.named unless schema.named.empty?
-        what = "subject #{subject}"
-        answer = ask(what, path, JSON.generate(body))
-        answer["id"].is_a?(Integer) ? answer["id"] : raise(failure(what, "its answer has no id"))
+        ask("subject #{subject}", path, JSON.generate(body))
       end
 
       # answer: {"schema" => "…", "references" => […]}
@@ -207,7 +224,7 @@ module Pelton
 
       # Another host must not get the login. So no redirect is followed.
       def redirected(location)
-        place = location.include?("://") ? address(location) : location[/\A[^?#]*/]
+        place = location.include?("://") ? Address.of(location) : location[/\A[^?#]*/]
         "redirects to #{place}, which is not followed: use the URL of the registry itself"
       rescue ConfigError
         "redirects, which is not followed: use the URL of the registry itself"
@@ -233,24 +250,6 @@ module Pelton
         File.read(@tls[:crl_file]).scan(CRL) { |text| store.add_crl(OpenSSL::X509::CRL.new(text)) }
         store.flags = OpenSSL::X509::V_FLAG_CRL_CHECK
         store
-      end
-
-      # A URL without its secrets.
-      Address = Struct.new(:scheme, :host, :port, :path, :login) do
-        def to_s = "#{scheme}://#{host}:#{port}#{path}"
-        alias_method :inspect, :to_s
-      end
-      private_constant :Address
-
-      def address(url)
-        uri = URI.parse(url.to_s)
-        raise URI::InvalidURIError unless uri.is_a?(URI::HTTP) && uri.hostname && !uri.hostname.empty?
-
-        login = uri.userinfo&.split(":", 2)&.map { |part| URI.decode_www_form_component(part.gsub("+", "%2B")) }
-        Address.new(uri.scheme, uri.hostname, uri.port, uri.path, login).freeze
-      rescue URI::InvalidURIError, ArgumentError
-        # Shows neither the URL nor the cause, which contains it: it may have a password.
-        raise ConfigError.new("registry url", nil, "expected http://host:port or https://host:port"), cause: nil
       end
 
       def checked_tls(given)
