@@ -8,6 +8,7 @@ require_relative "consumer_contract"
 #   app { … }                  an app with these routes, whose events are recorded
 #   start(app), stop(app)      its consumers
 #   wait_until(what) { … }     until the block is true
+#   finished(app, topic)       offsets of the messages that its consumers finished
 #   rebalance(app, topic)      takes a partition away, and returns its number
 module ConsumerWorlds
   # What all worlds share.
@@ -68,6 +69,9 @@ module ConsumerWorlds
       reader&.close(10)
     end
 
+    # Offsets of the messages that are done, of a topic with one partition.
+    def finished(app, topic) = [*0...committed(app, topic).to_i]
+
     # Does it know transactions?
     def transactions? = true
     # Does it take the commits that members send while they give partitions up?
@@ -106,6 +110,12 @@ module ConsumerWorlds
     end
 
     def stop(app) = @session.consumers(app).stop
+
+    # What `consumed_messages` returns.
+    def finished(app, topic)
+      messages = @session.consumers(app).history.consumed
+      messages.select { |message| message.topic == topic }.map(&:offset)
+    end
 
     def wait_until(what)
       (LIMIT * 20).times do

@@ -42,6 +42,48 @@ module OffsetsContract
     assert_equal [[0, 1], [1, 1], :pause, [2, 1], [3, 1]], seen
   end
 
+  # Only the harness says which messages are finished. It is right if they are those before the committed offset.
+  def test_messages_behind_a_pause_count_as_finished_only_when_they_come_again
+    name = topic
+    pausing = consumer(:consume) do
+      messages.each do |message|
+        next mark_as_consumed(message) unless message.offset == 1 && !seen.include?(1)
+
+        seen << message.offset
+        break pause(2, at: message)
+      end
+    end
+    app = app { topic(name, to: pausing) }
+    fill(app, name, ["x"] * 3)
+    start(app)
+    wait_until("the pause") { seen_all?(1) && committed(app, name) == 1 }
+    assert_equal [0], finished(app, name)
+    wait_until("3 messages") { committed(app, name) == 3 }
+    assert_equal [0, 1, 2], finished(app, name)
+  end
+
+  def test_messages_that_nothing_marks_do_not_count_as_finished
+    name = topic
+    id = unique("id")
+    marking = consumer(:consume) do
+      transaction { mark_as_consumed(messages.first) } if messages.first_offset.zero?
+      seen.concat(messages.map(&:offset))
+    end
+    app = app do
+      topic(name, to: marking) do
+        transactional id
+        manual_offsets
+      end
+    end
+    fill(app, name, ["x"] * 3)
+    start(app)
+    return pass unless transactions?
+
+    wait_until("3 messages") { seen_all?(3) && committed(app, name) == 1 }
+    stop(app)
+    assert_equal [0], finished(app, name)
+  end
+
   def test_seek_goes_back_once
     name = topic
     sought = false

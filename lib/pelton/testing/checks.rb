@@ -43,8 +43,7 @@ module Pelton
       end
 
       def failed_calls
-        calls = kafka.histories.flat_map(&:calls).select(&:error)
-        calls.map { |call| { **call.to_h, offset: call.messages.first&.offset } }
+        kafka.histories.flat_map(&:calls).select(&:error).map(&:to_h)
       end
 
       # Marked offsets are committed as soon as nothing is due.

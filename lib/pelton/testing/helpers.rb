@@ -134,12 +134,13 @@ module Pelton
       #: (?String?) -> Array[::Pelton::Message]
       def produced_messages(topic = nil) = kafka.topics.produced(topic).each { |message| asserted(message) }
 
-      # The messages that consumers finished, in order.
+      # The messages that consumers finished, in order and each once: they marked them, or a call returned and so marked
+      # them. What was left for later (by `pause`, without a mark in `manual_offsets`), skipped or sent to the dead
+      # letters is not among them.
       #   consumed_messages("orders").map(&:key) # => ["7"]
       #: (?String?) -> Array[::Pelton::Message]
       def consumed_messages(topic = nil)
-        calls = kafka.histories.flat_map(&:calls).select { |call| call.error.nil? && [nil, call.topic].include?(topic) }
-        calls.flat_map(&:messages)
+        kafka.histories.flat_map(&:consumed).select { |message| [nil, message.topic].include?(topic) }
       end
 
       # The errors that consumers raised, in order.

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../../errors"
+require_relative "consumed"
 
 module Pelton
   module Testing
@@ -9,17 +10,17 @@ module Pelton
       # A call of a consumer's method.
       #   facts     {group: "billing", topic: "orders", partition: 0}
       #   kind      :consume, :process, :tick, :assigned …
-      #   messages  those that it finished, or for a failed call those that failed
+      #   offset    of the message that `process` had last, or of the first one of `consume`; nil: it had none
       #   error     what it raised; nil: it returned
-      Call = Struct.new(:kind, :facts, :messages, :attempt, :error) do
-        def topic = facts[:topic]
-        def to_h = { **facts, kind: kind, attempt: attempt, error: error }
+      Call = Struct.new(:kind, :facts, :offset, :attempt, :error) do
+        def to_h = { **facts, kind: kind, offset: offset, attempt: attempt, error: error }
       end
 
       EVENTS = %w[error.occurred consumer.retrying message.postponed message.dead_lettered message.skipped
                   message.dropped message.repeated message.delivery_failed partition.stopped partition.assigned
                   partition.revoked].freeze
-      private_constant :EVENTS
+      FACTS = %i[group topic partition].freeze
+      private_constant :EVENTS, :FACTS
 
       # [Call, …] and [Events::Event, …] in order.
       #: () -> Array[untyped]
@@ -29,6 +30,7 @@ module Pelton
       def initialize(bus)
         @calls = []
         @events = []
+        @consumed = Consumed.new
         # Errors of the job that runs, or ran last.
         @last = []
         @bus = bus
@@ -44,15 +46,22 @@ module Pelton
       #: (String) -> Array[Events::Event]
       def events_of(name) = @events.select { |event| event.name == name }
 
+      # The messages that consumers finished, each once, without those that they sent to the dead letters.
+      #: () -> Array[Message]
+      def consumed
+        letters = events_of("message.dead_lettered").to_h { |event| [event.payload.slice(*FACTS, :offset), true] }
+        @consumed.to_a.filter_map { |facts, message| message unless letters[{ **facts, offset: message.offset }] }
+      end
+
       # Runs a job and notes what it did.
       #: (Consuming::Job) { () -> void } -> void
-      def during(job)
+      def during(job, &work)
         @last = []
-        yield
+        @consumed.during(job, &work)
         failed = events_of("error.occurred").find { |event| event[:error].equal?(@last.first) } if @last.any?
         error = failed[:error] if failed && failed[:source].start_with?("consumer.")
         process = job.executor.process? && job.kind == :consume
-        @calls << Call.new(process ? :process : job.kind, job.facts, messages(job, process, error), job.attempt, error)
+        @calls << Call.new(process ? :process : job.kind, job.facts, offset(job, process), job.attempt, error)
       end
 
       # Raises an error of the last job that a test must not miss: a failed assertion, or what would end the process.
@@ -70,12 +79,8 @@ module Pelton
         @last << event[:error] if event.name == "error.occurred"
       end
 
-      def messages(job, process, error)
-        return [] if !job.begun? || job.messages.nil?
-        return job.messages.to_a unless process && job.current
-
-        list = job.messages.to_a.select { |message| message.offset <= job.current.offset }
-        error ? list.last(1) : list
+      def offset(job, process)
+        ((job.current if process) || job.messages&.first)&.offset if job.begun?
       end
     end
   end
