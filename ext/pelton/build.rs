@@ -18,6 +18,12 @@ fn main() {
         }
     }
     if wraps() {
+        println!("cargo:rerun-if-env-changed=OPENSSL_NO_VENDOR");
+        if std::env::var("OPENSSL_NO_VENDOR").is_ok_and(|value| value != "0") {
+            panic!(
+                "OPENSSL_NO_VENDOR: only with PELTON_LIBRDKAFKA=system; otherwise OpenSSL is part of the extension."
+            );
+        }
         for name in WRAPPED_BY_CORE {
             println!("cargo:rustc-cdylib-link-arg=-Wl,--wrap={name}");
         }

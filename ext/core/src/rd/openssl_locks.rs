@@ -53,8 +53,9 @@ impl Gate {
     }
 
     fn leave(&self) {
-        HELD.set(HELD.get().saturating_sub(1));
-        if HELD.get() == 0 {
+        let held = HELD.get();
+        HELD.set(held.saturating_sub(1));
+        if held == 1 {
             self.step_out();
         }
     }

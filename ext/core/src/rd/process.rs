@@ -34,17 +34,23 @@ extern "C" fn in_child() {
     renew_global_lock();
 }
 
-/// Librdkafka counts its clients under a lock, which another thread of the parent may have held at the fork.
+/// Another thread of the parent may have held librdkafka's lock around the count of its clients at the fork, or that
+/// of Kerberos logins. The first client of a process prepares the latter. So the child begins to count anew; it never
+/// destroys a client of its parent.
 #[cfg(wraps)]
 fn renew_global_lock() {
     use std::ffi::{c_int, c_void};
     const PLAIN: c_int = 0; // mtx_plain
     unsafe extern "C" {
         static mut rd_kafka_global_lock: c_void;
+        static mut rd_kafka_global_cnt: c_int;
         fn mtx_init(mutex: *mut c_void, kind: c_int) -> c_int;
     }
-    // SAFETY: librdkafka's mutex; the child has no other thread that could use it.
-    unsafe { mtx_init(&raw mut rd_kafka_global_lock, PLAIN) };
+    // SAFETY: librdkafka's mutex and count; the child has no other thread that could use them.
+    unsafe {
+        mtx_init(&raw mut rd_kafka_global_lock, PLAIN);
+        rd_kafka_global_cnt = 0;
+    }
 }
 
 /// How often the process's line of ancestors has forked since the core was loaded: 0 where it was loaded, one more in

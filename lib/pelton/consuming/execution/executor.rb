@@ -215,7 +215,7 @@ module Pelton
 
       # Layer 5. false: there is nothing to call the consumer for now.
       def select_messages(job)
-        return !(job.paused = true) if job.closing && @coordinator.too_late?(job)
+        return !(job.paused = true) if @coordinator.too_late?(job)
 
         job.begin(@flow.selects ? @flow.start(job.messages, one_by_one: @instance.process) : nil, @bus)
         @coordinator.dropped(job) if job.start&.dropped&.any?

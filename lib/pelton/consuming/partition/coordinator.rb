@@ -184,9 +184,9 @@ module Pelton
       #: () -> bool
       def leaves_rest? = ending? && !@closing.finishes_gaps?
 
-      # Is there no time left for a job that was to finish gaps?
+      # Must a job not begin any more: its partition has gone, or no time is left for one that was to finish gaps?
       #: (Job) -> bool
-      def too_late?(job) = job.closing && !@closing.finishes_gaps?
+      def too_late?(job) = gone? || (job.closing && !@closing.finishes_gaps?)
 
       # A job has ended. No outcome: a step of the flow failed, which counts as a failure of consume. critical: an error
       # after which the process cannot go on.
