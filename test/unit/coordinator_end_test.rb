@@ -352,17 +352,17 @@ class CoordinatorEndTest < Minitest::Test
   end
 
   def test_loss
-    assert_empty coordinator.unfinished_work
+    assert_empty coordinator.unfinished_jobs.values
     work
     coordinator.receive(batch(0, 1, 2))
-    assert_includes coordinator.unfinished_work.join, "waits for a worker"
+    assert_includes coordinator.unfinished_jobs.values.join, "waits for a worker"
     script do |consumer|
       consumer.mark_as_consumed(consumer.messages.first)
       assert_match(%r{orders/0: consume runs for 0\.\d s, 2 of 3 messages not finished},
-                   coordinator.unfinished_work.join)
+                   coordinator.unfinished_jobs.values.join)
     end
     work
-    assert_empty coordinator.unfinished_work
+    assert_empty coordinator.unfinished_jobs.values
     assert_empty named("error.occurred")
   end
 

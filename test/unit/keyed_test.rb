@@ -261,7 +261,7 @@ class KeyedTest < Minitest::Test
     assert_equal 2, marked.last
     assert_predicate self, :idle?
     coordinator.end(:revoked)
-    refute_empty coordinator.unfinished_work.grep(/sort runs for/), "a stop names what it waits for"
+    refute_empty coordinator.unfinished_jobs.values.grep(/sort runs for/), "a stop names what it waits for"
     assert_equal :sort, fiber.resume
     work until idle?
     assert_equal [2, 1], [marked.last, late.releases]

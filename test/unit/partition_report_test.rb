@@ -52,7 +52,7 @@ class PartitionReportTest < Minitest::Test
   def test_a_call_that_runs_for_long_call_is_marked
     during = []
     Consumer.hooks[:new] = -> { during << report }
-    script { during << report << coordinator.unfinished_work.join }
+    script { during << report << coordinator.unfinished_jobs.values.join }
     coordinator(long_call: 1e-9).receive(batch(0, 1))
     work until idle?
     assert_match(/\Along call: its consumer is built/, during[0])

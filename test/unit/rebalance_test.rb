@@ -98,6 +98,21 @@ class RebalanceTest < Minitest::Test
     assert_equal 1, left.size
   end
 
+  # The second line had the time of the moment at which the stop began.
+  def test_a_forced_stop_after_the_partition_went_names_the_call_once
+    produce(1)
+    listener = start(revocation_timeout: 0.02).instance_variable_get(:@listeners).first
+    block_jobs
+    subscription.assign_now(["orders", 0])
+    @begun.pop
+    subscription.revoke_now(["orders", 0])
+    event("partition.unfinished")
+    refute app.stop(timeout: 0.6)
+    assert_equal 1, listener.repeats.size, "the stop counted it when it began"
+    left = event("app.forced")[:unfinished_work].grep(/consume runs for/)
+    assert_equal 1, left.size, left.inspect
+  end
+
   def test_a_call_that_has_marked_all_is_not_told_when_its_partition_goes
     produce(1)
     start(revocation_timeout: 0.02)

@@ -31,7 +31,7 @@ module Pelton
       attr_reader :copier
 
       def_delegators :@rebalance, :coordinators, :generations
-      def_delegators :@status, :assignment, :stopped, :lags, :positions, :unfinished_work, :unended, :leaked_threads
+      def_delegators :@status, :assignment, :stopped, :lags, :positions, :unfinished_jobs, :unended, :leaked_threads
       def_delegators :@closing, :phases, :repeats, :unconfirmed
 
       # on_failure: called with an error after which the server has to stop, and with self if this listener failed.
@@ -148,7 +148,7 @@ module Pelton
         begin_reading
         # At most one TICK: a health check sees that the thread polls.
         turn(@timers.wait(ResourceMonitor::TICK)) until over?
-        @graceful = unfinished_work.empty? && @rebalance.empty? && !@closing.late
+        @graceful = unfinished_jobs.empty? && @rebalance.empty? && !@closing.late
       end
 
       def over? = @over || (!@closing.stop_at.nil? && @rebalance.empty?)

@@ -51,6 +51,8 @@ module Pelton
       # Seconds of each phase, in order, without those of the groups: {workers: 0.0, background: 0.1, flush: 0.3}.
       @phases = {}
       @unfinished_work = []
+      # The jobs that ran when the force began: {job => "orders/0: consume runs for 9.1 s, …"}, by identity.
+      @broken_off = {}.compare_by_identity
       # The reason for the force; nil while it is not forced.
       @forced = nil
       @undelivered = 0
@@ -64,7 +66,7 @@ module Pelton
       announce(reason)
       @forced ||= drain
       contain(:force) { force } if @forced
-      @unfinished_work |= @listeners.flat_map(&:repeats)
+      @unfinished_work |= @listeners.flat_map { |listener| listener.repeats(@broken_off) }
       contain(:parallel) { @engines.close(timeout: FORCE) } unless @engines.none?
       contain(:background) { end_backgrounds }
       contain(:flush) { flush }
@@ -90,7 +92,9 @@ module Pelton
       { groups: groups, **@phases }
     end
 
-    def unfinished = @listeners.flat_map(&:unfinished_work)
+    def unfinished
+      @listeners.each_with_object({}.compare_by_identity) { |listener, jobs| jobs.update(listener.unfinished_jobs) }
+    end
 
     # Sets the deadline, if it is earlier than the current one; otherwise returns false. A part of the time is reserved
     # for the flush.
@@ -108,7 +112,7 @@ module Pelton
       return if @announced
 
       @announced = true
-      @bus.publish("app.stopping", reason: reason, timeout: @timeout, flush: @flush_share, waits_for: unfinished)
+      @bus.publish("app.stopping", reason: reason, timeout: @timeout, flush: @flush_share, waits_for: unfinished.values)
     end
 
     # Runs a phase. Its errors do not prevent the next phases.
@@ -190,7 +194,8 @@ module Pelton
 
     # Kills the workers, which settle their jobs. Other workers then run the consumers' `shutdown`.
     def force
-      @unfinished_work = unfinished + standing
+      @broken_off = unfinished
+      @unfinished_work = @broken_off.values + standing
       @jobs.stop_consuming
       @workers.each(&:kill)
       last = @workers.map { |worker| Consuming::Worker.new("#{worker.name}.end", @jobs, @bus).start }

@@ -14,9 +14,6 @@ module Pelton
       # Seconds that each phase of the stop took: {jobs: 1.2, leave: 0.1}; `leave` includes the last commit.
       #: () -> Hash[Symbol, Float]
       attr_reader :phases
-      # What another process will repeat: ["orders/0: 12 finished messages behind offset 41 …"]
-      #: () -> Array[String]
-      attr_reader :repeats
       # When the stop ends by force (monotonic seconds); nil: no stop was asked for.
       #: () -> Float?
       attr_reader :stop_at
@@ -37,9 +34,18 @@ module Pelton
         # When the stop began, and when the subscription began to close. Other threads read the latter.
         @stopping_since = @stop_at = @leaving_since = nil
         @phases = {}
+        # ["orders/0: 12 finished messages behind offset 41 …"]
         @repeats = []
+        # Calls of partitions that were given to another member: {job => "orders/1: process runs for 18.0 s, …"}. The
+        # time is that at which it was given, or of the later stop.
+        @given = {}.compare_by_identity
         @late = @uncommitted = false
       end
+
+      # What another process will repeat: ["orders/0: 12 finished messages behind offset 41 …"]. known: jobs that the
+      # report of the stop names already: see ListenerStatus#unfinished_jobs.
+      #: (?Hash[Job, String]) -> Array[String]
+      def repeats(known = {}) = @repeats + @given.filter_map { |job, text| text unless known.key?(job) }
 
       # A stop was requested. A second request may shorten the deadline, never extend it. Returns the deadline.
       #: (Float) -> Float
@@ -69,12 +75,12 @@ module Pelton
 
       # The same for a partition that was given to another member. calls: those that still ran there (see
       # Coordinator#abandon), which partition.unfinished tells.
-      #: (Coordinator, Array[String]) -> void
+      #: (Coordinator, Hash[Job, String]) -> void
       def report_given(coordinator, calls)
         report_repeats(coordinator)
         return if calls.empty?
 
-        @bus.publish("partition.unfinished", **coordinator.facts, calls: calls)
+        @bus.publish("partition.unfinished", **coordinator.facts, calls: calls.values)
         left_undone(calls) if @stop_at
       end
 
@@ -108,7 +114,7 @@ module Pelton
 
       def left_undone(calls)
         @late ||= calls.any?
-        @repeats.concat(calls)
+        @given.update(calls)
       end
 
       def time_to_leave(deadline) = Clock.left([deadline, @leaving_since + CLOSE_AT_LEAST].max)

@@ -44,9 +44,13 @@ module Pelton
         {}
       end
 
-      # Work that is lost if the process ends now: ["orders/0: consume runs for 1.2 s, 3 of 100 messages not finished"]
-      #: () -> Array[String]
-      def unfinished_work = @rebalance.coordinators.flat_map(&:unfinished_work)
+      # Work that is lost if the process ends now: see PartitionReport#unfinished_jobs.
+      #: () -> Hash[Job, String]
+      def unfinished_jobs
+        @rebalance.coordinators.each_with_object({}.compare_by_identity) do |coordinator, jobs|
+          jobs.update(coordinator.unfinished_jobs)
+        end
+      end
 
       # Hooks that consumers did not get: ["orders/0: shutdown was not finished"]. Valid when all is over.
       #: () -> Array[String]

@@ -34,7 +34,7 @@ module Pelton
       extend Forwardable
 
       def_delegators :@current, :mark, :mark!, :left_behind?, :leave, :bounded, :go_back, :store_marks, :store_metadata
-      def_delegators :@report, :snapshot, :unfinished_work, :unfinished_calls
+      def_delegators :@report, :snapshot, :unfinished_jobs, :unfinished_calls
       def_delegator :@report, :lines, :report
       def_delegators :@state, :paused?, :stopped
       def_delegators :@jobs, :aside
@@ -135,7 +135,7 @@ module Pelton
 
       # The partition belongs to another member from now on: nothing can be marked, and no job with messages begins.
       # Returns the calls that run on: see PartitionReport#calls.
-      #: () -> Array[String]
+      #: () -> Hash[Job, String]
       def abandon
         @lock.synchronize do
           @closing.count_repeats(@current.backlog)

@@ -46,22 +46,26 @@ module Pelton
         end
       end
 
-      # Work that is lost if the process ends now, one String per job: "orders/0: consume runs for 1.2 s, 3 of 100
-      # messages not finished from offset 42 on". For the report of a forced stop.
-      #: () -> Array[String]
-      def unfinished_work = @lock.synchronize { work(@executors) }
+      # Work that is lost if the process ends now: {job => "orders/0: consume runs for 1.2 s, 3 of 100 messages not
+      # finished from offset 42 on"}, by identity. For the report of a forced stop.
+      #: () -> Hash[Job, String]
+      def unfinished_jobs = @lock.synchronize { work(@executors) }
 
       # The same of an abandoned partition's calls that have messages to finish: see partition.unfinished.
-      #: () -> Array[String]
+      #: () -> Hash[Job, String]
       def unfinished_calls = @lock.synchronize { calls }
 
       # The same, called under the coordinator's lock.
-      #: () -> Array[String]
+      #: () -> Hash[Job, String]
       def calls = work(@executors.select { |executor| (job = executor.job) && job.slice && job.next_message })
 
       private
 
-      def work(executors) = executors.filter_map { |executor| doing(executor)&.then { |text| "#{@name}: #{text}" } }
+      def work(executors)
+        executors.each_with_object({}.compare_by_identity) do |executor, work|
+          doing(executor)&.then { |text| work[executor.job] = "#{@name}: #{text}" }
+        end
+      end
 
       def condition
         busy = @executors.select(&:job)
