@@ -14,7 +14,9 @@ module Pelton
   class Metrics
     OPEN = "application/openmetrics-text; version=1.0.0; charset=utf-8"
     PLAIN = "text/plain; version=0.0.4; charset=utf-8"
-    private_constant :OPEN, :PLAIN
+    # Server#status from the start to the end. During a stop, jobs still run.
+    RUNNING = %i[running quieting quiet stopping].freeze
+    private_constant :OPEN, :PLAIN, :RUNNING
 
     # app: whose metrics. partitions: most partitions with series of their own; of others, only the sums are shown.
     # statistics: also count what librdkafka reports (bytes, brokers); false: its statistics stay off. series: most
@@ -91,7 +93,7 @@ module Pelton
       memory(stats.fetch(:memory))
       @families[:open_descriptors].set([], stats[:descriptors])
       # A process without a server, such as a web process that only produces, is not one that fails to consume.
-      @families[:server_running].set([], @app.server.running? ? 1 : 0) if @app.server
+      @families[:server_running].set([], RUNNING.include?(@app.server.status) ? 1 : 0) if @app.server
     end
 
     # memory: of Pelton.stats. The budget and the resident memory are not parts of the native memory.

@@ -150,6 +150,22 @@ class EventTextTest < Minitest::Test
     refute_includes text.call(decoding), "card number"
   end
 
+  # The first attempt named Pelton's decoder, the others the line that reads the payload.
+  def test_each_attempt_at_a_payload_that_cannot_be_decoded_names_the_line_that_reads_it
+    first = assert_raises(Pelton::DecodeError) { Pelton::Json.parse("not json", "orders", 0, 7) }
+    again = assert_raises(Pelton::DecodeError) { raise first.again }
+    text = lambda do |error|
+      Pelton::EventText.of(Pelton::Events::Event.new("error.occurred", { error: error, source: "s" })).last
+    end
+    [first, again].each do |error|
+      line = text.call(error)
+      assert_match(/ at #{Regexp.escape(__FILE__)}:\d+:in /, line)
+      refute_includes line, "json.rb"
+    end
+    first.set_backtrace(inside = ["#{Dir.pwd}/lib/pelton/decoding/json.rb:24:in `parse'"])
+    assert_includes text.call(first), " at #{inside.first}"
+  end
+
   def test_a_line_has_its_time_severity_and_process
     assert_match(/\A\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z WARN  pelton\[#{Process.pid}\] hello\n\z/,
                  Pelton::EventText.line(2, "hello"))

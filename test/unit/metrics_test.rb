@@ -146,10 +146,20 @@ class MetricsTest < Minitest::Test
   def test_a_process_without_a_server_does_not_count_as_one_that_stopped
     metrics
     assert_empty lines("pelton_server_running")
-    server = Struct.new(:running?).new(true)
+    server = Struct.new(:status).new(:running)
     app.define_singleton_method(:server) { server }
     assert_equal ["pelton_server_running 1"], lines("pelton_server_running")
-    server[0] = false
+    server[0] = :stopped
+    assert_equal ["pelton_server_running 0"], lines("pelton_server_running")
+  end
+
+  # PeltonNoServer fired during stops of more than 5 minutes.
+  def test_a_server_that_stops_runs_until_its_end
+    metrics
+    server = Struct.new(:status).new(:stopping)
+    app.define_singleton_method(:server) { server }
+    assert_equal ["pelton_server_running 1"], lines("pelton_server_running")
+    server[0] = :forced
     assert_equal ["pelton_server_running 0"], lines("pelton_server_running")
   end
 

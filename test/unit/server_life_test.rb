@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
+require "pelton/reporters/log"
 require "support/forked_child"
 require "support/server_kit"
 
@@ -227,6 +228,36 @@ class ServerLifeTest < Minitest::Test
     assert_includes 1..2, lasts.size, "the second may be unborn: one worker, and it is busy"
     assert(app.server.unfinished_work.any? { |loss| loss.match?(/\Apelton\.worker#1 is at .*server_kit\.rb:\d+/) })
     assert_empty(app.server.unfinished_work.grep(/was not finished/))
+  end
+
+  # It said `consume`, which the class does not have.
+  def test_a_call_that_a_forced_stop_kills_is_named_by_its_method
+    begun, gate = Array.new(2) { Thread::Queue.new }
+    hanging = Class.new(Pelton::Consumer) { define_method(:process) { |_| (begun << true) && gate.pop } }
+    app(shutdown_timeout: 0.1, flush_timeout: 0.05).routes { topic "orders", to: hanging }
+    start
+    produce(1)
+    subscription.assign_now(["orders", 0])
+    begun.pop
+    refute app.stop
+    assert_equal "the worker thread was killed while it ran process of orders/0",
+                 event("error.occurred")[:error].message
+  end
+
+  # The count of repeated errors came after it, at the end of the process.
+  def test_the_last_line_of_the_log_says_that_the_server_stopped
+    log = StringIO.new
+    app.subscribe(Pelton::Reporters::Log.new(log))
+    start
+    2.times do
+      subscription.push(:error, Pelton::KafkaError.new(-195, :_TRANSPORT, "kafka:1/bootstrap: refused"), nil, nil)
+      event("error.occurred")
+    end
+    assert app.stop
+    Pelton::RepeatLimit.report(last: true) # as at the end of the process
+    lines = log.string.lines
+    assert_equal 2, lines.grep(/refused/).size
+    assert_match(/ INFO .* stopped after /, lines.last)
   end
 
   # Each question for the partitions of a topic may take seconds, before the first poll.

@@ -39,8 +39,10 @@ module Pelton
     end
   end
 
-  # A thread of Pelton was killed by Thread#kill or Thread.exit while it ran your code. The job runs again.
-  # What to do: Find the code that kills threads, or calls Thread.exit, in your consumers.
+  # A thread of Pelton was killed while it ran your code: by Pelton, because a stop was forced (`shutdown_timeout` was
+  # over, or a second signal came), or by Thread#kill or Thread.exit. The job runs again, maybe in another process.
+  # What to do: After a forced stop, see `ended by force` in the log. Otherwise, find the code that kills threads, or
+  # calls Thread.exit, in your consumers.
   class WorkerKilled < Error
     #: (?String) -> void
     def initialize(what = "job") = super("the worker thread was killed while it ran #{what}")

@@ -237,7 +237,14 @@ module Pelton
 
       def partition(event) = "#{event[:group]} #{event[:topic]}/#{event[:partition]}"
       def why(reason) = reason.is_a?(Exception) ? error(reason) : reason || "sent by the consumer"
-      def origin(error) = (location = LibraryCode.location(Array(error.backtrace))) ? " at #{location}" : ""
+
+      # The line that reads a payload is the same in each attempt, but only the first attempt decodes it.
+      def origin(error)
+        lines = Array(error.backtrace)
+        lines = LibraryCode.without_pelton(lines) if error.is_a?(DecodeError)
+        location = LibraryCode.location(lines)
+        location ? " at #{location}" : ""
+      end
 
       # What a DecodeError was caused by may show the payload.
       def reason(error)

@@ -63,7 +63,7 @@ module Pelton
         native_memory_bytes: [:gauge, "Native memory by what it holds.", %i[part]],
         memory_budget_bytes: [:gauge, "What the process may keep of messages (config.memory)."],
         resident_memory_bytes: [:gauge, "Resident memory of the process."],
-        server_running: [:gauge, "1 while the server runs, 0 after its end."],
+        server_running: [:gauge, "1 until the server's stop has ended, then 0."],
         broker_up: [:gauge, "1 if the client is connected to the broker.", %i[client broker]],
         broker_round_trip_seconds: [:gauge, "Round trip to a broker in the last statistics interval.",
                                     %i[client broker percentile]],

@@ -26,6 +26,13 @@ module Pelton
       [lines.first, *own].join(", called from ")
     end
 
+    # A backtrace without Pelton's lines at its top; as it is, if the application has no line in it.
+    #: (Array[String]) -> Array[String]
+    def without_pelton(backtrace)
+      rest = backtrace.drop_while { |line| line.start_with?("<internal:", OURS) }
+      own_line(rest) ? rest : backtrace
+    end
+
     # The application's line in a backtrace: "config/pelton.rb:12". nil: there is none.
     #: (Array[String]?) -> String?
     def own_location(backtrace)

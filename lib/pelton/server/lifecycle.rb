@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../errors"
+require_relative "../logging/repeat_limit"
 require_relative "../runtime/threads"
 require_relative "shutdown"
 
@@ -138,6 +139,7 @@ module Pelton
       @restarts.join(Shutdown::FORCE)
       @unfinished_work = @shutdown.unfinished_work
       @status = graceful ? :stopped : :forced
+      RepeatLimit.report(last: true) # before the last line
       @shutdown.publish
     end
 

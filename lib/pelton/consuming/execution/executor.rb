@@ -82,7 +82,7 @@ module Pelton
           @called = @running = nil
           # Not `error == :killed`: the error's == may raise, and nothing would end the job.
           killed = :killed.equal?(error)
-          @settlement.settle(job, killed ? WorkerKilled.new("#{job.kind} of #{name}") : error)
+          @settlement.settle(job, killed ? WorkerKilled.new("#{called_method(job)} of #{name}") : error)
         end
       end
 
@@ -91,6 +91,10 @@ module Pelton
       # Can it be given a job?
       #: () -> bool
       def free? = @job.nil? && @wake_at.nil?
+
+      # The method that a job calls: a :consume calls `process` if the consumer has that.
+      #: (Job) -> Symbol
+      def called_method(job) = job.slice && process? ? :process : job.kind
 
       # Does its consumer take messages one by one?
       #: () -> bool

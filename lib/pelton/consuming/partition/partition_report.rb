@@ -88,7 +88,7 @@ module Pelton
         time = executor.since ? runs(executor, one_by_one && offset) : "waits for a worker"
         rest = ", #{job.unfinished.size} of #{job.messages.size} messages not finished" if job.slice
         from = " from offset #{offset} on" if offset && !one_by_one
-        "#{one_by_one ? :process : job.kind} #{time}#{rest}#{from}"
+        "#{executor.called_method(job)} #{time}#{rest}#{from}"
       end
 
       def job(executor)
