@@ -203,6 +203,49 @@ class MigrateTest < Minitest::Test
     assert_nil short_wait("Integer(ENV[\"T\"])", "{ acks: 1 }")
   end
 
+  # The command that the draft prints for a topic with this `kafka`.
+  def printed(kafka)
+    write("karafka.rb", "class A < Karafka::App\n  setup { |c| c.kafka = { \"bootstrap.servers\": \"a\" } }\n  " \
+                        "routes.draw do\n    topic(:x) { consumer X }\n    topic(:y) do\n      consumer Y\n      " \
+                        "kafka(#{kafka})\n    end\n  end\nend\n")
+    assert_equal 0, migrate(@folder, "--write"), @err.string
+    File.read(Dir.glob("#{@folder}/{,config/}pelton.rb").first)[/pelton groups copy .*/]
+  ensure
+    FileUtils.rm_f(Dir.glob("#{@folder}/{,config/}pelton.rb"))
+  end
+
+  # Without a connection, the command asked for one. With -r, it looked for the groups in the cluster of config.kafka.
+  def test_printed_copy_of_offsets_named_no_cluster
+    copy = "pelton groups copy app app_y --topic y"
+    assert_equal "#{copy} --bootstrap b:1,c:2 --apply", printed("\"bootstrap.servers\": \"b:1,c:2\"")
+    assert_equal "#{copy} --bootstrap b:1 --apply", printed("{ \"metadata.broker.list\" => \"b:1\" }")
+    assert_equal "#{copy} --bootstrap b:1 --apply, with -X NAME=VALUE for ssl.ca.location",
+                 printed("\"bootstrap.servers\": \"b:1\", \"ssl.ca.location\": \"x\", \"fetch.min.bytes\": 1")
+    assert_equal "#{copy} --bootstrap HOST:PORT --apply, with the address of ENV[\"B\"]",
+                 printed("\"bootstrap.servers\": ENV[\"B\"]")
+    assert_equal "#{copy} --bootstrap HOST:PORT --apply, with the address of kafka(ENV.to_h)", printed("ENV.to_h")
+    assert_equal "#{copy} -r ./pelton.rb --apply", printed("\"fetch.min.bytes\": 1, inherit: true")
+    write("config/application.rb", "")
+    assert_equal "#{copy} --apply", printed("\"fetch.min.bytes\": 1")
+  end
+
+  # In Pelton, they raised an error, were never called, or found no messages.
+  def test_code_of_consumers_that_broke_only_at_run_time_was_not_listed
+    write("a_consumer.rb", <<~RUBY)
+      class AConsumer < Karafka::BaseConsumer
+        def consume = messages.each { |message| seek(message.offset, reset_offset: true) }
+        def revoked = log(messages.last, topic.consumer_group.id)
+        def on_shutdown = nil
+        def log(*_all) = nil
+        def fine = seek(7) && messages.last && topic.upcase
+      end
+    RUBY
+    assert_equal 0, migrate, @err.string
+    assert_equal [[2, "seek(message.offset, reset_offset: true)"], [3, "messages"], [3, "topic.consumer_group"],
+                  [4, "def on_shutdown = nil"]],
+                 @out.string.scan(/^ +(\d+)  (?:same|differs|none) +(.*)$/).drop(1).map { |at, code| [at.to_i, code] }
+  end
+
   # The text of each part of the tree is the code that it was made of.
   def test_code_that_is_copied
     code = ["->(m) do m[0][b[1]] end", "{ \"a b\": 1, c: [%w[d e], :\"f g\"] }", "::A::B.new(*c, **d, &e)",

@@ -37,6 +37,16 @@ module Pelton
                           "seconds first, and the offset is `at:`")
         end
 
+        # In a consumer. nil: it is Pelton's already.
+        #: (Call) -> Row?
+        def seek(call)
+          return if call.args.size < 2 && call.keywords.empty?
+
+          Migrate.differs("seek(#{@file.text(call.args.first)})",
+                          "without options: the new place is committed, also an earlier one; with manual_offsets, it " \
+                          "is not")
+        end
+
         # In a consumer. nil: nothing changes.
         #: (Call) -> Row?
         def mark(call)

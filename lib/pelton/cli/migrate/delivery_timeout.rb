@@ -19,7 +19,8 @@ module Pelton
 
           "shorter than message.timeout.ms (#{message.zero? ? "no limit" : "#{message / 1000} s"}): a message may " \
             "still be delivered after produce_sync gave up. To prevent that, add \"message.timeout.ms\" => " \
-            "#{fitting(limit)} to #{target}; messages of produce_async then fail after this time, too"
+            "#{fitting(limit)} (three quarters of the wait) to #{target}; messages of produce_async then fail after " \
+            "this time, too"
         end
 
         # 20_000 → "15_000"

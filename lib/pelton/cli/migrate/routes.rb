@@ -20,7 +20,10 @@ module Pelton
         ELSEWHERE = { "recurring_tasks" => Migrate.recurring, "scheduled_messages" => Migrate.later }.freeze
         JOBS = "the queue's topic has another name, %s: let Karafka finish the jobs of the old one. " \
                "`wait:` and `retry_on` need config.schedule_topic; docs/guides/moving-from-karafka.md, Moving jobs"
-        private_constant :TOPICS, :ONLY_FLAT, :NOTHING, :ELSEWHERE, :JOBS
+        SERVERS = %w[bootstrap.servers metadata.broker.list].freeze
+        # Options that a command needs to connect.
+        SECURITY = /\A(security|sasl|ssl|enable\.ssl|enable\.sasl)\./
+        private_constant :TOPICS, :SERVERS, :SECURITY, :ONLY_FLAT, :NOTHING, :ELSEWHERE, :JOBS
 
         # declared: a Draft for Pelton.topics. group: the code of config.group_id. concurrency: that of
         # config.concurrency. from: where groups begin. The block returns the code of a transactional id, if the
@@ -167,7 +170,7 @@ module Pelton
             file.found(node, :differs, "group \"#{group}\", kafka: #{kafka} do",
                        "a group has one client, so this topic has a group of its own; its offsets do not carry over " \
                        "by themselves: pelton groups copy")
-            copy_offsets(node, owner, group, topic_code(call))
+            copy_offsets(own, owner, group, topic_code(call))
             why = (own.args + own.keywords.values).filter_map { |argument| problem(argument) }.first
             draft.todo("#{location(node)}: check the options, because #{why}") if why
             draft.commented(!why.nil?) { draft.block("group \"#{group}\", kafka: #{kafka} do") { write(call) } }
@@ -175,12 +178,30 @@ module Pelton
         end
 
         # --topic takes names only.
-        def copy_offsets(node, owner, group, topic)
+        def copy_offsets(kafka, owner, group, topic)
           pattern = topic.start_with?("/")
-          draft.todo("#{location(node)}: a new group. Once Karafka has stopped, copy the offsets to it: " \
-                     "pelton groups copy #{unquoted(owner)} #{group} " \
-                     "--topic #{pattern ? "…" : unquoted(topic)} --apply" \
-                     "#{", with a --topic for each topic that #{topic} matches" if pattern}")
+          connection, notes = connection(kafka)
+          notes.unshift("with a --topic for each topic that #{topic} matches") if pattern
+          command = ["pelton groups copy #{unquoted(owner)} #{group} --topic #{pattern ? "…" : unquoted(topic)}",
+                     *connection, "--apply"].join(" ")
+          draft.todo("#{location(kafka.node)}: a new group. Once Karafka has stopped, copy the offsets to it: " \
+                     "#{[command, *notes].join(", ")}")
+        end
+
+        # How a command reaches the cluster of a topic, which may not be that of config.kafka: an option, and notes.
+        #   ["--bootstrap other:9092", []]
+        def connection(kafka)
+          hash = kafka.args.first
+          options = hash&.is?(:hash) ? Call.pairs(hash) : kafka.keywords
+          servers = options.values_at(*SERVERS).compact.first
+          hidden = options.key?("**") || (hash && !hash.is?(:hash)) # in a variable
+          return [("-r ./pelton.rb" unless expressions.rails?), []] unless servers || hidden
+
+          address = Call.literal(servers)
+          secrets = options.keys.grep(SECURITY)
+          [address ? "--bootstrap #{address}" : "--bootstrap HOST:PORT",
+           [("with the address of #{text(servers || kafka.node)}" unless address),
+            ("with -X NAME=VALUE for #{secrets.join(", ")}" if secrets.any?)].compact]
         end
 
         def write(call)

@@ -136,6 +136,12 @@ module Pelton
         "eofed" => Migrate.same("def reached_end"),
         "wrap" => Migrate.same("def around(action)"),
         "on_initialized" => Migrate.same("def assigned"),
+        "on_revoked" => Migrate.same("def revoked"),
+        "on_shutdown" => Migrate.same("def shutdown"),
+        "on_eofed" => Migrate.same("def reached_end"),
+        "on_tick" => Migrate.same("def tick"),
+        "on_before_consume" => Migrate.differs("def around(action)", "Pelton never calls it; around must `yield`"),
+        "on_after_consume" => Migrate.differs("def around(action)", "Pelton never calls it; around must `yield`"),
         "enhance_dlq_message" => Migrate.differs("on_dead_letter ->(letter, failure) { … }", "a word of the route")
       }.freeze
       # Calls on messages and batches.

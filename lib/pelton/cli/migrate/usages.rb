@@ -26,7 +26,12 @@ module Pelton
         # Blocks whose calls have rows of their own.
         BLOCKS = { "Sidekiq.configure_server" => SIDEKIQ_CONFIG, "Sidekiq.configure_client" => SIDEKIQ_CONFIG,
                    "Racecar.configure" => RACECAR_CONFIG }.freeze
-        private_constant :ADAPTER, :ADAPTERS, :OPTIONS, :UNSUBSCRIBE, :VARIANTS, :KARAFKA, :BLOCKS
+        # Methods of consumers that get no messages.
+        HOOKS = %w[revoked shutdown tick eofed on_revoked on_shutdown on_tick on_eofed].freeze
+        NO_MESSAGES = Migrate.differs(nil, "empty in this method, not the last batch: keep what it needs in `consume`")
+        TOPIC = Migrate.none("topic is a String, the name: keep the group's name, for example, in a constant")
+        private_constant :ADAPTER, :ADAPTERS, :OPTIONS, :UNSUBSCRIBE, :VARIANTS, :KARAFKA, :BLOCKS, :HOOKS,
+                         :NO_MESSAGES, :TOPIC
 
         # :karafka or :racecar if a class with this superclass is such a consumer.
         #: (String, Hash[String, String]) -> Symbol?
@@ -224,13 +229,18 @@ module Pelton
         def inside(call, kind, method)
           return kind[call.name] if kind.is_a?(Hash)
           return (call.receiver ? RACECAR_MESSAGE_CALLS : RACECAR_CALLS)[call.name] if kind == :racecar
-          return MESSAGE_CALLS[call.name] || (name_of_topic if topic_name?(call)) if call.receiver
+          return MESSAGE_CALLS[call.name] || on_topic(call) if call.receiver
 
           case call.name
-          when "pause" then @calls.pause(call)
+          when "pause", "seek" then @calls.public_send(call.name, call)
+          when "messages" then (NO_MESSAGES if HOOKS.include?(method))
           when "mark_as_consumed", "mark_as_consumed!" then @calls.mark(call)
-          else CONSUMER_CALLS[call.name] || (unknown(call) if method && !known?(call.name))
+          else by_consumer(call, method)
           end
+        end
+
+        def by_consumer(call, method)
+          CONSUMER_CALLS[call.name] || (unknown(call) if method && !known?(call.name))
         end
 
         # A deserializer has a method `call` and gets a message.
@@ -240,11 +250,12 @@ module Pelton
           MESSAGE_CALLS["metadata"] if file.text(call.receiver) == "message"
         end
 
-        def topic_name?(call)
-          call.name == "name" && call.receiver.is?(:vcall) && file.text(call.receiver) == "topic"
-        end
+        # topic.name, topic.consumer_group.id
+        def on_topic(call)
+          return unless call.receiver.is?(:vcall) && file.text(call.receiver) == "topic"
 
-        def name_of_topic = Migrate.same("topic", "a String")
+          call.name == "name" ? Migrate.same("topic", "a String") : (TOPIC unless String.method_defined?(call.name))
+        end
 
         def known?(name)
           Consumer.method_defined?(name) || Object.private_method_defined?(name) || @defined.call(name)
