@@ -63,6 +63,19 @@ class DoctorLimitsTest < Minitest::Test
     assert_equal 1, findings("topic exports, reports").size
   end
 
+  # Its `long_call` was longer than its `shutdown_timeout`.
+  def test_the_guide_of_long_jobs_gets_no_finding
+    guide = File.read(File.expand_path("../../docs/guides/long-jobs.md", __dir__))
+    code = guide[/^```ruby\n(.*?)^```/m, 1]
+    scope = self.class.const_set(:LongJobs, Module.new)
+    scope.const_set(:APP, @app = Pelton::App.new)
+    scope.module_eval(code.delete_prefix(%(require "pelton"\n)).gsub(/^Pelton\./, "APP."), __FILE__, __LINE__)
+    @app.config.liveness.max_consume_time = guide[/^\| `config.liveness.max_consume_time`.*\| (\d+) \|$/, 1].to_i
+    assert_equal [[], []], ["group reports", "topic orders"].map { |about| findings(about) }
+    @app.config.shutdown_timeout = 90
+    refute_empty findings("topic orders")
+  end
+
   def test_a_budget_of_more_than_half_of_the_memory_is_a_warning
     assert_empty memory(0.49)
     all = (Pelton::Container.memory / 1_048_576.0).round
