@@ -56,4 +56,32 @@ module SelectionContract
     assert_operator times[2] - looked_at, :>=, 0.299
     assert_operator times[4] - looked_at, :>=, 0.599
   end
+
+  # In Karafka, it has the last batch.
+  def test_shutdown_has_no_messages
+    name = topic
+    shutdown = -> { seen << [:shutdown, messages.to_a, consumption_lag] }
+    ending = consumer(shutdown: shutdown) { |message| seen << message.offset }
+    app = app { topic(name, to: ending) }
+    fill(app, name, ["x"])
+    start(app)
+    wait_until("the message") { committed(app, name) == 1 }
+    stop(app)
+    assert_equal [0, [:shutdown, [], nil]], seen
+  end
+
+  # Both messages come long before a place of the throttle is free again.
+  def test_dropped_messages_do_not_count_for_the_throttle
+    name = topic
+    app = app do
+      topic(name, to: consumer { |message| seen << message.offset }) do
+        filter { |message| message.offset > 2 }
+        throttle 2, every: 600
+      end
+    end
+    fill(app, name, ["x"] * 5)
+    start(app)
+    wait_until("2 messages") { committed(app, name) == 5 }
+    assert_equal [3, 4], seen
+  end
 end

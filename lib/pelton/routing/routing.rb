@@ -70,6 +70,10 @@ module Pelton
       @options[group] = options
     end
 
+    # For Pelton: librdkafka's options of a group's own.
+    #: (String) -> Hash[String, String]
+    def options(group) = @options.fetch(group, {})
+
     # For Pelton: adds a recurring message; called by the DSL. Raises ConfigError for a name that it has already.
     #: (untyped) -> void
     def add_recurring(recurring)

@@ -111,8 +111,7 @@ module Pelton
           line = "concurrency #{most ? text(most) : @concurrency}, by: #{partitioner ? text(partitioner) : BY_KEY}"
           copy(call, :differs, line, partitioner, most,
                note: "no barrier: a key waits for itself only; messages for which `by` is nil have no order; " \
-                     "no collapse after an error; N jobs at once need config.concurrency = N + 1, because the last " \
-                     "free worker is kept for other topics")
+                     "no collapse after an error; beside other topics, N jobs at once need config.concurrency = N + 1")
         end
 
         def word_throttling(call)

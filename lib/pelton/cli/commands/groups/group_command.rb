@@ -52,6 +52,21 @@ module Pelton
         end
 
         def unknown_group(id, known)
+          elsewhere(id) || missing(id, known)
+        end
+
+        # The routes have the group, or another one of the command, on a cluster of its own.
+        def elsewhere(id)
+          routes = connected_app.routes
+          name = [id, *arguments].find { |group| routes.options(group).key?("bootstrap.servers") } or return
+          servers = routes.options(name)["bootstrap.servers"]
+          return if servers == connected_app.config.kafka["bootstrap.servers"]
+
+          ConfigError.new(id, nil, "unknown group in this cluster; the routes have #{shown(name)} on another one: " \
+                                   "add --bootstrap #{servers}")
+        end
+
+        def missing(id, known)
           return ConfigError.new(id, nil, "unknown group: the cluster has no groups") if known.empty?
 
           ConfigError.unknown(id, known, what: "group")
