@@ -29,7 +29,7 @@ Gem::Specification.new do |spec|
     .cargo/config.toml ext/openssl/perl
     ext/allocator/{Cargo.toml,build.rs,wrapped.rs} ext/allocator/{src,examples}/*.rs
     ext/core/{Cargo.toml,build.rs,wrapped.rs} ext/core/{src,benches,examples,tests}/**/*.rs
-    ext/pelton/{Cargo.toml,build.rs,extconf.rb,librdkafka.rb} ext/pelton/src/**/*.rs
+    ext/pelton/{Cargo.toml,build.rs,extconf.rb,flags.rb,librdkafka.rb} ext/pelton/src/**/*.rs
     docs/*.md docs/{guides,internals,reference}/**/*.md docs/decisions/*.md
     README.md CHANGELOG.md LICENSE SECURITY.md THIRD_PARTY_LICENSES.txt
   ]

@@ -1,7 +1,7 @@
 //! Makes `cfg(ruby_gte_3_2)` and its like, from what rb-sys reports about the Ruby that it was built for. Puts
-//! functions of ours in front of librdkafka's and OpenSSL's. Gives the extension its allocator (ext/allocator), unless
-//! PELTON_ALLOCATOR=system. The system's librdkafka has the system's allocator, and memory crosses between it and the
-//! extension, so both have the same one.
+//! functions of ours in front of librdkafka's and OpenSSL's. Passes PELTON_LINK_FLAGS (flags.rb) to the linker. Gives
+//! the extension its allocator (ext/allocator), unless PELTON_ALLOCATOR=system. The system's librdkafka has the system's
+//! allocator, and memory crosses between it and the extension, so both have the same one.
 
 include!("../allocator/wrapped.rs");
 include!("../core/wrapped.rs");
@@ -27,6 +27,10 @@ fn main() {
         for name in WRAPPED_BY_CORE {
             println!("cargo:rustc-cdylib-link-arg=-Wl,--wrap={name}");
         }
+    }
+    println!("cargo:rerun-if-env-changed=PELTON_LINK_FLAGS");
+    for flag in std::env::var("PELTON_LINK_FLAGS").unwrap_or_default().split_whitespace() {
+        println!("cargo:rustc-cdylib-link-arg={flag}");
     }
     println!("cargo:rustc-check-cfg=cfg(own_allocator)");
     if own_allocator() {

@@ -8,6 +8,7 @@
 
 require "rbconfig"
 require "shellwords"
+require_relative "flags"
 require_relative "librdkafka"
 
 # What the build needs and this machine lacks, a sentence each.
@@ -83,18 +84,17 @@ arguments = librdkafka.arguments(Dir.pwd).map { |argument| " #{argument.shellesc
 abi = RUBY_VERSION[/\A\d+\.\d+/]
 suffix = RbConfig::CONFIG["host_os"].match?(/darwin/) ? "dylib" : "so"
 
-# As bin/gems builds it: profile `gem` of Cargo.toml, and C code of which the linker leaves out what nothing calls.
-SECTIONS = "-ffunction-sections -fdata-sections"
-
+# With profile `gem` of Cargo.toml, as bin/gems builds it.
 File.write("Makefile", <<~MAKE)
   ruby = #{RbConfig.ruby}
   source = #{File.expand_path("../..", __dir__)}
   target = $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
   sitearchdir = #{RbConfig::CONFIG["sitearchdir"]}
   to = $(DESTDIR)$(sitearchdir)/pelton/#{abi}
-  export CFLAGS += #{SECTIONS}
-  export CXXFLAGS += #{SECTIONS}
-  export PELTON_OPENSSL_FLAGS = -Os -fno-unwind-tables -fno-asynchronous-unwind-tables
+  export CFLAGS += #{Flags::C}
+  export CXXFLAGS += #{Flags::C}
+  export PELTON_OPENSSL_FLAGS = #{Flags::OPENSSL}
+  export PELTON_LINK_FLAGS = #{Flags.link}
 
   all:
   \tRUBY="$(ruby)" cargo build --profile gem --locked -p pelton --manifest-path "$(source)/Cargo.toml" --target-dir "$(target)"#{arguments}

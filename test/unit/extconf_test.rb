@@ -3,6 +3,7 @@
 require "test_helper"
 require "open3"
 require "tmpdir"
+require_relative "../../ext/pelton/flags"
 
 # The Makefile that `gem install` runs, with a cargo that builds an empty library.
 class ExtconfTest < Minitest::Test
@@ -32,7 +33,7 @@ class ExtconfTest < Minitest::Test
   def test_a_machine_without_anything_gets_a_line_for_each_thing_it_lacks
     Dir.mktmpdir do |folder|
       File.write("#{folder}/bare.rb", <<~RUBY)
-        %w[fileutils open3 shellwords].each { |name| require name } # RubyGems looks for files, too
+        %w[etc fileutils open3 shellwords].each { |name| require name } # RubyGems looks for files, too
         Dir.define_singleton_method(:glob) { |*| [] }
         RbConfig::CONFIG["rubyhdrdir"] = "/nowhere"
       RUBY
@@ -74,6 +75,27 @@ class ExtconfTest < Minitest::Test
       assert_match(/\A.*\n  - PELTON_LIBRDKAFKA="bundeld": there is no such folder\. .*\n\z/, output)
       refute_path_exists "#{folder}/Makefile"
     end
+  end
+
+  # The extension had 10.7 MB.
+  def test_the_makefile_has_the_flags_of_a_small_extension
+    in_gem do |folder|
+      installed(folder)
+      exports = File.read("#{folder}/Makefile").scan(/^export (\S+) \+?= ?(.*)$/).to_h
+
+      assert_equal({ "CFLAGS" => Flags::C, "CXXFLAGS" => Flags::C, "PELTON_OPENSSL_FLAGS" => Flags::OPENSSL,
+                     "PELTON_LINK_FLAGS" => Flags.link }, exports)
+    end
+  end
+
+  def test_zstd_is_compiled_without_the_formats_that_kafka_never_had
+    assert_includes Flags::C.split, "-UZSTD_LEGACY_SUPPORT"
+  end
+
+  def test_addresses_are_packed_only_where_the_loader_of_glibc_reads_such_a_list
+    packed = { "glibc 2.28" => false, "glibc 2.35" => false, "glibc 2.36" => true, "glibc 2.41" => true,
+               "glibc 3.0" => true, "" => false, nil => false }
+    packed.each { |libc, expected| assert_equal expected, Flags.link(libc).include?("pack-relative-relocs"), libc }
   end
 
   private

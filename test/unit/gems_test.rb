@@ -110,6 +110,29 @@ class GemsTest < Minitest::Test
     assert_nil symbols("(GLIBC_2.28) fcntl64").check("2.28")
   end
 
+  def test_an_extension_of_more_than_10_megabytes_is_refused_with_its_size
+    FileUtils.touch("#{@folder}/pelton.so")
+    File.truncate("#{@folder}/pelton.so", 10_000_000)
+    assert_nil Gems::NativeBuild.check_size("#{@folder}/pelton.so")
+
+    File.truncate("#{@folder}/pelton.so", 10_000_001)
+    error = assert_raises(Gems::Failure) { Gems::NativeBuild.check_size("#{@folder}/pelton.so") }
+    assert_includes error.message, "pelton.so has 10000001 bytes"
+  end
+
+  def test_the_extension_of_an_installed_gem_is_found_by_its_abi
+    abi = RUBY_VERSION[/\A\d+\.\d+/]
+    %W[9.8 #{abi}].each do |name|
+      FileUtils.mkdir_p("#{@folder}/gems/pelton-1/lib/pelton/#{name}")
+      FileUtils.touch("#{@folder}/gems/pelton-1/lib/pelton/#{name}/pelton.so")
+    end
+
+    assert_equal "#{@folder}/gems/pelton-1/lib/pelton/#{abi}/pelton.so", Gems.installed(RbConfig.ruby, @folder)
+    FileUtils.rm_rf("#{@folder}/gems/pelton-1/lib/pelton/#{abi}")
+    error = assert_raises(Gems::Failure) { Gems.installed(RbConfig.ruby, @folder) }
+    assert_includes error.message, "no extension for Ruby #{abi}"
+  end
+
   private
 
   # As objdump -T prints them.

@@ -19,7 +19,7 @@ module Gems
 
   # Returns the paths of the gems. rubies: paths; suites: Debian's, such as "trixie".
   def build(rubies:, to:, suites: [], source_only: false, working_copy: false, twice: false,
-            target: nil, root: "/")
+            compile: false, target: nil, root: "/")
     FileUtils.mkdir_p(to)
     FileUtils.rm_f(Dir.glob("#{to}/{pelton-*.gem,pelton-*.cdx.json,SHA256SUMS}"))
     gems = [Package.source.write(to)]
@@ -33,20 +33,34 @@ module Gems
     gems.each { |path| puts format("%<size>5.1f MB  %<path>s", size: File.size(path) / 1e6, path: path) }
     options = { "--target" => target, "--root" => target && root }.compact.to_a.flatten
     compare(to, rubies, *("--source" if source_only), *options) if twice
-    rubies.each { |ruby| try(gems.last, ruby) } unless source_only || target
+    try(gems.first, RbConfig.ruby) if compile
+    rubies.each { |ruby| try(gems.last, ruby, small: !working_copy) } unless source_only || target
     suites.each { |suite| CleanSystem.new(suite, target).try(gems.last) }
     gems
   end
 
-  # Installs the gem for a Ruby, apart from its other gems, and uses it. Raises a Failure if that failed.
-  def try(gem, ruby)
+  # Installs the gem for a Ruby, apart from its other gems, and uses it. Raises a Failure if that failed, or
+  # if the extension shall be small and is not. A source gem is compiled, which takes minutes.
+  def try(gem, ruby, small: true)
     Dir.mktmpdir("pelton-try") do |folder|
       CleanSystem::FILES.each { |file| FileUtils.cp("#{ROOT}/test/support/#{file}", folder) }
       env = { "GEM_HOME" => "#{folder}/gems", "GEM_PATH" => "#{folder}/gems" }
       NativeBuild.run(env, ruby, "-S", "gem", "install", "--local", "--no-document", gem, chdir: folder)
       NativeBuild.run(env, ruby, "-w", "first_use.rb", chdir: folder)
+      extension = installed(ruby, "#{folder}/gems")
+      NativeBuild.check_size(extension) if small
+      puts format("%<gem>s works with %<ruby>s. Its extension has %<size>.2f MB.", gem: File.basename(gem), ruby: ruby,
+                                                                                   size: File.size(extension) / 1e6)
     end
-    puts "It works with #{ruby}."
+  end
+
+  # The path of a Ruby's extension in this folder of gems.
+  def installed(ruby, folder)
+    abi = NativeBuild.abi(ruby)
+    found = Dir.glob("#{folder}/gems/*/lib/pelton/#{abi}/pelton.*")
+    raise Failure, "no extension for Ruby #{abi} was installed" if found.empty?
+
+    found.first
   end
 
   # Builds once more, from a clone of this commit in another folder. Raises a Failure unless the bytes are the same.

@@ -3,6 +3,7 @@
 require "fileutils"
 require "open3"
 require "rbconfig"
+require_relative "../../../ext/pelton/flags"
 
 module Gems
   # Compiles the extension for each Ruby as the gem ships it: profile `gem` of Cargo.toml, without a path of this
@@ -12,10 +13,6 @@ module Gems
     FOLDER = "/var/tmp/pelton-gems"
     GLIBC = "2.28"
     TOOLS = %w[ziglang==0.17.1 cargo-zigbuild==0.24.1].freeze
-    # Each function in a section of its own, so that the linker leaves out what nothing calls.
-    SECTIONS = "-ffunction-sections -fdata-sections"
-    # OpenSSL has its fast parts in assembly language. Nothing unwinds through it: no Rust and no Ruby runs below it.
-    OPENSSL = "-Os -fno-unwind-tables -fno-asynchronous-unwind-tables"
     MAXIMUM_BYTES = 10_000_000
 
     # The extensions that bin/setup built, without their symbols, by ABI.
@@ -39,6 +36,15 @@ module Gems
       raise Failure, "#{command.join(" ")} failed (exit code #{status.exitstatus}):\n#{output.lines.last(30).join}"
     end
 
+    # The Ruby's, for example "3.1".
+    def self.abi(ruby) = run({}, ruby, "-e", 'print RbConfig::CONFIG.values_at("MAJOR", "MINOR").join(".")')
+
+    # Raises a Failure if an extension is larger than we want to ship.
+    def self.check_size(path)
+      size = File.size(path)
+      raise Failure, "#{path} has #{size} bytes: at most #{MAXIMUM_BYTES} are allowed" if size > MAXIMUM_BYTES
+    end
+
     # target: Rust's name of another platform than this one. The Rubies are then that platform's, as programs that run
     # here. root: the folder that they call "/", with their headers.
     def initialize(rubies, target: nil, root: "/")
@@ -54,7 +60,7 @@ module Gems
       FileUtils.rm_rf("#{FOLDER}/target") # nothing of another commit gets into the gem
       tools if @zig
       @rubies.to_h do |ruby|
-        abi = run({}, ruby, "-e", 'print RbConfig::CONFIG.values_at("MAJOR", "MINOR").join(".")')
+        abi = self.class.abi(ruby)
         $stderr.puts "gems: compiling for Ruby #{abi} (#{ruby})"
         run(environment(ruby), "cargo", "build", "--profile", "gem", "--locked", "-p", "pelton",
             "--target", @target, "--target-dir", "#{FOLDER}/target")
@@ -104,7 +110,7 @@ module Gems
       flags << "-Ctarget-feature=-crt-static" if @target.end_with?("musl")
       { "RUBY" => ruby, **headers(ruby), "SOURCE_DATE_EPOCH" => Gems.epoch.to_s, "RUSTFLAGS" => flags.join(" "),
         "PELTON_FLAGS" => moved.map { |from, to| "-ffile-prefix-map=#{from}=#{to}" }.join(" "),
-        "CFLAGS" => SECTIONS, "CXXFLAGS" => SECTIONS, "PELTON_OPENSSL_FLAGS" => OPENSSL }
+        "CFLAGS" => Flags::C, "CXXFLAGS" => Flags::C, "PELTON_OPENSSL_FLAGS" => Flags::OPENSSL }
     end
 
     # rb-sys believes these variables more than the Ruby. It reads the headers with libclang.
@@ -133,9 +139,7 @@ module Gems
       suffix = @target.include?("darwin") ? "dylib" : "so"
       path = File.join(FileUtils.mkdir_p("#{FOLDER}/extensions/#{abi}").first, "pelton.#{RbConfig::CONFIG["DLEXT"]}")
       FileUtils.cp("#{FOLDER}/target/#{@target}/gem/libpelton.#{suffix}", path)
-      size = File.size(path)
-      raise Failure, "#{path} has #{size} bytes: at most #{MAXIMUM_BYTES} are allowed" if size > MAXIMUM_BYTES
-
+      self.class.check_size(path)
       Symbols.new(run({}, "objdump", "-T", path)).check(GLIBC) if @target.end_with?("linux-gnu")
       path
     end
