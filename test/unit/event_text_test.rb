@@ -29,6 +29,9 @@ class EventTextTest < Minitest::Test
     "app.forced" => [[{ reason: "TERM", unfinished_work: [] }, ERROR, "ended by force: TERM"],
                      [{ reason: "TERM", unfinished_work: %w[a b] }, ERROR, "ended by force: TERM; left undone: a; b"]],
     "app.unhealthy" => [[{ reasons: %w[a b] }, ERROR, "unhealthy: a; b"]],
+    "group.waiting" => [[{ group: "g", seconds: 10.01 }, INFO,
+                         "g has no partitions after 10 s: Kafka waits for a member that was killed (up to " \
+                         "session.timeout.ms, 45 s by default), or for calls that run in other processes"]],
     "group.restarting" => [[{ group: "g", seconds: 5, error: FAILED }, ERROR,
                             "group g failed and restarts in 5 s: KeyError: no total"]],
     "process.started" => [[{ process: 1, pid: 77 }, INFO, "started process 1 (pid 77)"]],

@@ -63,7 +63,7 @@ module Pelton
                                                  ahead: ahead, generations: generations)
         @status = ListenerStatus.new(@rebalance, subscription)
         @regular_work = RegularWork.new(group, subscription, timers: @timers, rebalance: @rebalance, closing: @closing,
-                                                             monitor: (monitor if runs_checks))
+                                                             monitor: (monitor if runs_checks), bus: bus)
         # Batches that came after the stop began. Keeping them keeps their credits, so no more are fetched.
         @leftovers = []
         # The listener that replaces this one after its end; nil: none.
@@ -254,7 +254,7 @@ module Pelton
       def fire(what)
         case what
         when :stop then @over = true
-        when :marks, :monitor, :check then contained { @regular_work.run(what) }
+        when :marks, :monitor, :join, :check then contained { @regular_work.run(what) }
         when Rebalance::Revocation then contained { @rebalance.give_back(what) }
         else what.wake_up
         end

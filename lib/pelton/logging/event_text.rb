@@ -74,6 +74,12 @@ module Pelton
 
       def app_running(event) = info("running: groups #{event[:groups].join(", ")}, #{event[:concurrency]} workers")
 
+      def group_waiting(event)
+        info(format("%s has no partitions after %.0f s: Kafka waits for a member that was killed (up to " \
+                    "session.timeout.ms, 45 s by default), or for calls that run in other processes",
+                    event[:group], event[:seconds]))
+      end
+
       def group_restarting(event)
         [3, "group #{event[:group]} failed and restarts in #{event[:seconds]} s: #{error(event[:error])}"]
       end

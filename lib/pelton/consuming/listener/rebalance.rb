@@ -67,6 +67,7 @@ module Pelton
       # Kafka assigned these partitions, besides those that it has: [["orders", 0], …].
       #: (Array[[String, Integer]]) -> void
       def assigned(partitions)
+        @timers.cancel(:join)
         began = @began || start_rebalance(0, false)
         partitions.each { |topic, partition| assign(topic, partition) }
         @began = nil

@@ -11,7 +11,7 @@ module Pelton
 
       def initialize
         # {coordinator => 4711.25, :monitor => 4712.0, …}, in monotonic seconds. A key is a coordinator (wake_up), a
-        # revocation (its timeout), :monitor, :marks, :check or :stop.
+        # revocation (its timeout), :monitor, :marks, :join, :check or :stop.
         @times = {}.compare_by_identity
       end
 
