@@ -92,7 +92,8 @@ module Pelton
   end
 
   # A wait ended at its timeout. What it waited for may still happen.
-  # What to do: Wait again, or treat the outcome as unknown. `cause` is the last error of Kafka, if there was one.
+  # What to do: Wait again, or treat the outcome as unknown. `cause` is the last error of Kafka, if there was one. If
+  # `transaction` raises it, nothing is committed: in a consumer, let it pass; elsewhere, run the transaction again.
   #   WaitTimeout.new("delivery", "orders", 5.0)
   class WaitTimeout < Error
     attr_reader :operation, :topic, :seconds

@@ -139,8 +139,11 @@ module Pelton
        "A transaction began. What a subscriber produces here with the same producer belongs to it.", OWN],
       ["transaction.committed", %i[client group topic partition seconds], "A transaction was committed.",
        { **OWN, seconds: "since its begin" }],
-      ["transaction.aborted", %i[client group topic partition seconds error], "A transaction was not committed.",
-       { **OWN, seconds: "since its begin", error: "the cause; nil for AbortTransaction and Thread#kill" }],
+      ["transaction.aborted", %i[client group topic partition seconds error],
+       "A transaction was not committed, or Kafka did not confirm its commit.",
+       { **OWN, seconds: "since its begin", error: "the cause; nil for AbortTransaction and Thread#kill. A " \
+                                                   "TransactionError with the reason `:unknown`: the commit was not " \
+                                                   "confirmed, so the transaction may be committed" }],
       ["outbox.relaying", %i[process], "The relay of an outbox got the lock, and works from now on.",
        { process: "id of this process" }],
       ["outbox.released", %i[process], "The relay no longer works in this process: it stops, failed, or lost the lock.",

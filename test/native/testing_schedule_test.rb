@@ -43,6 +43,33 @@ class TestingScheduleTest < Minitest::Test
     assert_equal %w[daily again], sent
   end
 
+  # Its first attempt is aborted.
+  class RemindersConsumer < Pelton::Consumer
+    def process(message)
+      transaction do
+        producer.produce_later(topic: "sent", payload: "attempt #{attempt}", in: 60)
+        raise IOError if attempt == 1
+
+        mark_as_consumed(message)
+      end
+    end
+  end
+
+  def test_a_message_for_later_in_a_transaction_is_scheduled_with_its_commit_only
+    Pelton.routes do
+      topic "orders", to: RemindersConsumer do
+        transactional "shop"
+        retries 1, backoff: 1..1
+      end
+    end
+    produce("orders", "x")
+    assert_equal [], Pelton.schedule.list
+    travel 1
+    assert_equal 1, Pelton.schedule.list.size
+    travel 60
+    assert_equal ["attempt 2"], sent
+  end
+
   def test_canceled_and_moved_messages
     first = Pelton.producer.produce_later(topic: "mails", payload: "first", in: 60)
     second = Pelton.producer.produce_later(topic: "mails", payload: "second", in: 60)

@@ -7,7 +7,9 @@ require "socket"
 class LossyProxy
   # Kafka's API keys
   INIT_PRODUCER_ID = 22
+  ADD_OFFSETS_TO_TXN = 25
   END_TXN = 26
+  TXN_OFFSET_COMMIT = 28
   CONSUMER_GROUP_HEARTBEAT = 68
 
   attr_reader :port

@@ -11,6 +11,7 @@ class EventTextTest < Minitest::Test
   WARN = 2
   ERROR = 3
   FAILED = KeyError.new("no total")
+  UNKNOWN = Pelton::TransactionError.new("p", :unknown)
   PLACE = { group: "g", topic: "orders", partition: 3 }.freeze
   NOWHERE = PLACE.transform_values { nil }.freeze
   FAILURE = { **PLACE, offset: 41, attempts: 2, error: FAILED }.freeze
@@ -114,7 +115,11 @@ class EventTextTest < Minitest::Test
                               [{ client: "p", **NOWHERE, seconds: 0.52, error: nil }, INFO,
                                "p: transaction aborted after 0.5 s"],
                               [{ client: "p", **PLACE, seconds: 0.52, error: nil }, INFO,
-                               "p (g orders/3): transaction aborted after 0.5 s"]],
+                               "p (g orders/3): transaction aborted after 0.5 s"],
+                              # It said "aborted", and that it may be committed.
+                              [{ client: "p", **NOWHERE, seconds: 0.52, error: UNKNOWN }, WARN,
+                               "p: transaction not confirmed after 0.5 s: Pelton::TransactionError: p: Kafka did not " \
+                               "confirm the commit in time: the transaction may be committed or aborted"]],
     "kafka.log" => [ERROR, ERROR, ERROR, ERROR, WARN, INFO, INFO, DEBUG, DEBUG].map.with_index do |severity, level|
       [{ client: "p", level: level, facility: "FAIL", message: "gone" }, severity, "p FAIL: gone"]
     end,

@@ -76,10 +76,12 @@ module Pelton
       #: () -> void
       def over = @job_marks.over
 
-      # Is it unknown, or was it during the job, whether a transaction was committed? A failure of the job says nothing
-      # of its messages, then.
+      # Did Kafka leave a transaction without an answer, so that it was aborted, or that it is (or was, during the job)
+      # unknown whether it was committed? A failure of the job says nothing of its messages, then.
       #: () -> bool
-      def unsettled? = @job_marks.met_unresolved || (@any_marked && !@unresolved.first_of(@job_marks).nil?)
+      def unsettled?
+        @job_marks.unanswered || @job_marks.met_unresolved || (@any_marked && !@unresolved.first_of(@job_marks).nil?)
+      end
 
       # Did a transaction of the job mark messages?
       #: () -> bool
@@ -193,12 +195,16 @@ module Pelton
         rescue Error => e
           open.reason = e
           discard(producer) if e.is_a?(KafkaError) && e.fatal?
-          committed = unknown?(e) ? after_all?(open, producer) : false
+          open.job_marks&.unanswered = true if unanswered?(open, e)
+          committed = TransactionError.unknown?(e) ? after_all?(open, producer) : false
           raise unless committed
         ensure
           settle(open, committed, advance)
         end
-        open.run_after_commit if committed
+        return open.value unless committed
+
+        open.job_marks&.answered
+        open.run_after_commit
         open.value
       end
 
@@ -257,7 +263,8 @@ module Pelton
       # Only a new owner of the partition has the same transactional.id, so the next producer may take over.
       def discard(producer) = @own_producer&.same?(producer) && close
 
-      def unknown?(error) = error.is_a?(TransactionError) && error.reason == :unknown
+      # Not if the block raised the error, which is the user's code.
+      def unanswered?(open, error) = (open.finished || open.tx.nil?) && Producer::Transactions.unanswered?(error)
 
       # Was it committed, although Kafka did not confirm it? nil: still unknown. If it marked nothing, Kafka has no
       # offset that would say so.

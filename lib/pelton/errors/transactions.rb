@@ -11,7 +11,9 @@ module Pelton
   end
 
   # A call that a transaction does not allow, or a transaction whose outcome is unknown. `reason` is a Symbol.
-  # What to do: The message says it. With the reason `:unknown`, check in Kafka whether the transaction was committed.
+  # What to do: The message says it. With the reason `:unknown` (Kafka did not confirm the commit) or `:committed` (the
+  # transaction before was committed after all), let it pass in a consumer: Pelton goes on at the committed offset.
+  # Elsewhere, read the topic to find out whether the transaction was committed.
   #   TransactionError.new("producer pelton.producer#1", :outside)
   class TransactionError < Error
     REASONS = {
@@ -42,6 +44,10 @@ module Pelton
     # For Pelton: does this error say that the previous transaction was committed?
     #: (Exception) -> bool
     def self.committed?(error) = error.is_a?(self) && error.reason == :committed
+
+    # For Pelton: does this error say that it is unknown whether the transaction was committed?
+    #: (Exception?) -> bool
+    def self.unknown?(error) = error.is_a?(self) && error.reason == :unknown
 
     #: (String, Symbol) -> void
     def initialize(what, reason)

@@ -221,7 +221,8 @@ module Pelton
         cause = event[:error]
         client = event[:client]
         client += " (#{partition(event)})" if event[:topic]
-        [cause ? 2 : 1, format("%s: transaction aborted after %.1f s%s", client, event[:seconds],
+        ended = TransactionError.unknown?(cause) ? "not confirmed" : "aborted"
+        [cause ? 2 : 1, format("%s: transaction %s after %.1f s%s", client, ended, event[:seconds],
                                cause ? ": #{error(cause)}" : "")]
       end
 

@@ -29,7 +29,9 @@ module Pelton
       LARGEST = 1_040_000
       # A transaction that began, for its event. pid: of its process; committing: did its commit begin?
       CommitState = Struct.new(:pid, :started, :committing, :committed, :error)
-      private_constant :ABORT_TIMEOUT, :ATTEMPTS, :PAUSE, :GAP, :LARGEST, :CommitState
+      # The steps, as a WaitTimeout names them.
+      STEPS = %i[begin offsets commit].to_h { |step| [step, "#{step} of the transaction".freeze] }.freeze
+      private_constant :ABORT_TIMEOUT, :ATTEMPTS, :PAUSE, :GAP, :LARGEST, :CommitState, :STEPS
 
       def_delegators :@replacement, :purge, :flush, :await_reports, :pending, :sent, :failures, :end_with_process,
                      :last_error, :connected?, :disconnect
@@ -40,6 +42,12 @@ module Pelton
       def self.defaults(options, message_timeout)
         { "message.timeout.ms" => [message_timeout, (Transaction.limit(options) * 1000).to_i].min,
           "message.max.bytes" => LARGEST }
+      end
+
+      # Does a transaction's error say that Kafka did not answer one of its steps in time? Then nothing is committed.
+      #: (Exception) -> bool
+      def self.unanswered?(error)
+        error.is_a?(WaitTimeout) ? STEPS.value?(error.operation) : error.is_a?(KafkaError) && error.retriable?
       end
 
       # facts: see ClientFactory.
@@ -193,7 +201,7 @@ module Pelton
 
       def start
         @transaction = Transaction.new(@producer)
-        step("begin of the transaction") { |deadline| begin_on(@replacement.client(deadline), deadline) }
+        step(:begin) { |deadline| begin_on(@replacement.client(deadline), deadline) }
       end
 
       # Nothing is lost yet, so a fatal error only costs time.
@@ -210,12 +218,12 @@ module Pelton
 
       def commit
         @transaction.finish.each do |subscription, offsets|
-          step("offsets of the transaction") do |deadline|
+          step(:offsets) do |deadline|
             subscription.send_offsets(@client, offsets, Clock.left(deadline))
           end
         end
         begin
-          step("commit of the transaction") { |deadline| @client.commit_transaction(Clock.left(deadline)) }
+          step(:commit) { |deadline| @client.commit_transaction(Clock.left(deadline)) }
         rescue KafkaError, WaitTimeout => e
           settle(e)
         rescue ClosedError
@@ -260,15 +268,15 @@ module Pelton
       end
 
       # Runs one step within its time, and again if that may help.
-      def step(what)
+      def step(name)
         deadline = Clock.now + @timeout
         attempts = 0
         begin
           yield deadline
-        rescue KafkaError => e
-          raise unless e.retriable?
-          raise WaitTimeout.new(what, nil, @timeout, @client&.last_error || e) if Clock.left(deadline).zero?
-          raise if (attempts += 1) == ATTEMPTS
+        rescue WaitTimeout, KafkaError => e
+          late = e.is_a?(WaitTimeout) || (e.retriable? && Clock.left(deadline).zero?)
+          raise WaitTimeout.new(STEPS.fetch(name), nil, @timeout, @client&.last_error || e) if late
+          raise if !e.retriable? || (attempts += 1) == ATTEMPTS
 
           @pausing.synchronize { @pause.wait(@pausing, [PAUSE, Clock.left(deadline)].min) }
           retry

@@ -12,6 +12,9 @@ module Pelton
         # all?
         #: () -> bool
         attr_accessor :met_unresolved
+        # Was a transaction of the job aborted because Kafka did not answer one of its requests in time?
+        #: () -> bool
+        attr_accessor :unanswered
         # The exception that aborted the last aborted transaction; nil: none was aborted with an error.
         #: () -> Exception?
         attr_reader :reason
@@ -24,7 +27,7 @@ module Pelton
           @thread = nil
           # Threads of the consumer that ran before the job began (see Background::Scope).
           @others = []
-          @used = @met_unresolved = false
+          @used = @met_unresolved = @unanswered = false
           # The largest offset that an aborted transaction marked. For one that was aborted before it marked, @silent is
           # the job's first message that was not done at that time.
           @aborted = @silent = @reason = nil
@@ -40,7 +43,7 @@ module Pelton
 
           @thread = thread
           @others = others
-          @met_unresolved = false
+          @met_unresolved = @unanswered = false
           self
         end
 
@@ -89,6 +92,10 @@ module Pelton
           @aborted = nil if @aborted && @aborted <= offset
           @silent = nil if @silent && @silent <= offset
         end
+
+        # A transaction was committed, so Kafka answers. What an earlier one left undone stays its failure.
+        #: () -> void
+        def answered = @unanswered &&= undone?
 
         # Offsets that no mark may pass unless the same transaction marks them, too; nil: there are none.
         #: () -> Array[Integer]?

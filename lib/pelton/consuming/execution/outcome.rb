@@ -5,8 +5,8 @@ module Pelton
     # What a step decides after a job; the coordinator carries it out. Kinds:
     #   done     continue behind the job's messages; mark: store that offset
     #   again    run the unfinished messages again after `delay` seconds; alone: one by one, to find the one that fails
-    #   later    the same job after `delay` seconds, which is no attempt: no message was begun, or it is unknown whether
-    #            their transaction was committed
+    #   later    the same job after `delay` seconds, which is no attempt: no message was begun, or Kafka left their
+    #            transaction without an answer
     #   skip     mark the failed message (the first unfinished one) and continue behind it. to: the topic that has its
     #            copy; omitted: why the copy has no payload (:MSG_SIZE_TOO_LARGE), or nil
     #   forward  send a copy of the failed message to the topic `to` (due_in: the delay of a retry topic, in seconds)

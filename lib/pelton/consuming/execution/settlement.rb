@@ -92,8 +92,8 @@ module Pelton
         @bus.publish("error.occurred", **job.facts, error: e, source: "flow")
       end
 
-      # Did it fail because Kafka did not confirm a commit? The messages may be done, so they run again, which is no
-      # attempt: the next transaction asks for the outcome.
+      # Did it fail because Kafka did not answer a transaction? The messages run again, which is no attempt. If the
+      # commit was not confirmed, they may be done: the next transaction asks for the outcome.
       def unsettled?(result) = !result.messages.empty? && @executor.transactions.created&.unsettled?
 
       # Seconds. Once the outcome is known, there is nothing to wait for.
