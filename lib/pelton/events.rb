@@ -254,7 +254,7 @@ module Pelton
       ["app.starting", %i[groups concurrency], "The server starts."],
       ["app.running", %i[groups concurrency], "All threads run. The groups are being joined."],
       ["group.waiting", %i[group seconds],
-       "A group has got no answer about its partitions since it began to join. Published once, after 10 s.",
+       "A group has got neither partitions nor an error since it began to join. Published once, after 10 s.",
        { seconds: "since then" }],
       ["group.restarting", %i[group error seconds], "The client of a group failed and will be replaced.",
        { seconds: "until then (config.group_restart)" }],

@@ -26,4 +26,13 @@ class GroupWaitingTest < Minitest::Test
     event("rebalance.finished")
     refute_includes timers.pending, :join
   end
+
+  # It named a killed member, although the topic did not exist.
+  def test_a_group_whose_client_has_reported_an_error_names_no_other_reason
+    timers = start.instance_variable_get(:@listeners).first.instance_variable_get(:@timers)
+    eventually { timers.pending.include?(:join) }
+    subscription.push(:error, Pelton::KafkaError.new(3, "UNKNOWN_TOPIC_OR_PART", "no topic", false, false), nil, nil)
+    event("error.occurred")
+    refute_includes timers.pending, :join
+  end
 end

@@ -222,6 +222,7 @@ module Pelton
       end
 
       def kafka_error(error, topic = nil, partition = nil)
+        @timers.cancel(:join) # the log names the reason now
         @bus.publish("error.occurred", group: @group.name, topic: topic, partition: partition, error: error,
                                        source: "kafka")
         @on_failure&.call(error, self) if error.fatal?

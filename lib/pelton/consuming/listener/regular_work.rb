@@ -38,7 +38,7 @@ module Pelton
         @timers.set(:monitor, Clock.now + @monitor.tick) if @monitor
         @timers.set(:marks, Clock.now + STORE_EVERY)
         @started = Clock.now
-        @timers.set(:join, @started + JOIN) unless @group.assignment # Rebalance cancels it
+        @timers.set(:join, @started + JOIN) unless @group.assignment # cancelled by an assignment or an error
       end
 
       # Asks Kafka, from the next turn on, whether the fixed partitions of the group exist.
