@@ -20,7 +20,13 @@ module Pelton
         OWN = "for an event of your own, after Pelton.define_event: docs/guides/monitoring.md, Events of your own"
         ONLY_PELTON = "only Pelton publishes its events; in specs: docs/guides/testing.md, Events"
         LISTENER = "this list has what its on_… methods need; those of a gem: docs/reference/events.md"
-        private_constant :PRODUCER_APP, :VARIANT, :TIMES, :LISTENER, :OWN, :ONLY_PELTON
+        # Karafka's pause(:consecutive, 2_000)
+        WITHOUT_OFFSET = "without an offset; unmarked messages of this call come again after the pause: mark what is " \
+                         "done first"
+        # What code asks of `topic` in a consumer: {method => what to keep in a constant}
+        OF_TOPIC = { "consumer_group" => "the group's name", "subscription_group" => "the group's name",
+                     "dead_letter_queue" => "the settings of dead letters, such as the name of their topic" }.freeze
+        private_constant :PRODUCER_APP, :VARIANT, :TIMES, :LISTENER, :OWN, :ONLY_PELTON, :WITHOUT_OFFSET, :OF_TOPIC
 
         #: (CodeFile) -> void
         def initialize(file)
@@ -33,8 +39,21 @@ module Pelton
           offset, time = call.args
           return if offset.nil? || call.keywords.key?("at") || (time.nil? && Call.literal(offset).is_a?(Numeric))
 
-          Migrate.differs("pause(#{time ? @file.seconds(time) : "…"}, at: #{@file.text(offset)})",
-                          "seconds first, and the offset is `at:`")
+          seconds = time ? @file.seconds(time) : "…"
+          return Migrate.differs("pause(#{seconds})", WITHOUT_OFFSET) if Call.literal(offset) == :consecutive
+
+          Migrate.differs("pause(#{seconds}, at: #{@file.text(offset)})", "seconds first, and the offset is `at:`")
+        end
+
+        # In a consumer: topic.name, topic.consumer_group.id. nil: nothing changes.
+        #: (Call) -> Row?
+        def topic(call)
+          return unless call.receiver.is?(:vcall) && @file.text(call.receiver) == "topic"
+          return Migrate.same("topic", "a String") if call.name == "name"
+          return if String.method_defined?(call.name)
+
+          Migrate.none("topic is a String, the name: keep #{OF_TOPIC.fetch(call.name, "what else you need")}, for " \
+                       "example, in a constant")
         end
 
         # In a consumer. nil: it is Pelton's already.

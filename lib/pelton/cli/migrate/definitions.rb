@@ -9,6 +9,8 @@ module Pelton
       # The classes and producers that the files define, and that other files name.
       class Definitions
         PRODUCER = /\A(::)?WaterDrop::Producer\b/
+        # In the class of Karafka's app: monitor.subscribe(…)
+        MONITOR = /\A(self\.)?monitor\b/
         WORKERS = %w[Sidekiq::Job Sidekiq::Worker Sidekiq::IterableJob].freeze
         private_constant :WORKERS
 
@@ -71,7 +73,7 @@ module Pelton
           elsif node.is?(:assign, :opassign) && file.text(node.children.last).match?(PRODUCER)
             @producers << file.text(node.children.first)
           elsif (call = Call.of(node))
-            called(file, call)
+            called(file, call, within.last)
           end
           node.nodes.each { |part| read(file, part, within) }
         end
@@ -99,10 +101,13 @@ module Pelton
 
         private
 
-        def called(file, call)
+        # klass: the class around the call.
+        def called(file, call, klass)
           case call.name
           when "queue_adapter=" then @sidekiq ||= Call.literal(call.args.first).to_s == "sidekiq"
-          when "subscribe" then subscription(file, call, file.text(call.receiver))
+          when "subscribe"
+            receiver = file.text(call.receiver)
+            subscription(file, call, app?(klass) ? receiver.sub(MONITOR, "Karafka.monitor") : receiver)
           end
         end
 

@@ -8,12 +8,8 @@ module Pelton
       # Translates the settings of Karafka's own producer, `config.producer = WaterDrop::Producer.new { … }`, into
       # settings of the app: its producer and its consumers share config.kafka.
       class ProducerSettings < Settings
-        # Options that the app's producer and consumers should not share without a look: {name => why}
-        WITH_CARE = { "transactional.id" => "consumers need `transactional` in their route instead; other code needs " \
-                                            "Pelton.producer_pool(kafka: { \"transactional.id\" => … }); two " \
-                                            "processes must not share it" }.freeze
         UNKNOWN_SERVERS = "consumers get these options, too: check that they are of the same cluster"
-        private_constant :WITH_CARE, :UNKNOWN_SERVERS
+        private_constant :UNKNOWN_SERVERS
 
         # main: the name of the app's settings in the draft. app: the options that they have.
         #: (CodeFile, Draft, Expressions, String, KafkaOptions) -> void
@@ -60,10 +56,11 @@ module Pelton
 
         def option(name, value)
           return splat(value) if name == "**"
+          return leave_out(value) if name == TransactionalId::NAME
           return if given(name).any? && given(name) == known.values(name)
 
           pair = "#{name.inspect} => #{text(value)}"
-          why = problem(value) || WITH_CARE[name] || conflict(name)
+          why = problem(value) || conflict(name)
           return refuse(value, pair, why) if why
 
           draft.add(target, pair)

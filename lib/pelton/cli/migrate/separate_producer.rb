@@ -25,6 +25,9 @@ module Pelton
           true
         end
 
+        # The id is of this producer alone.
+        def id_of(_pairs) = nil
+
         def copy(call, kind, line, *_nodes, note: nil) = file.found(call.node, kind, line, note)
       end
     end

@@ -4,6 +4,7 @@ require_relative "delivery_timeout"
 require_relative "kafka_options"
 require_relative "setting_rows"
 require_relative "statements"
+require_relative "transactional_id"
 
 module Pelton
   class CLI
@@ -86,6 +87,7 @@ module Pelton
         # Settings that are more than a row; nil: it is none of them.
         def special(name, call, value)
           return wait(call, value) if name == "max_wait_timeout"
+          return without_id(call, value) if name == "kafka"
           return unless @rows.equal?(SETTINGS)
 
           case name
@@ -118,6 +120,25 @@ module Pelton
           true
         end
 
+        # A Hash without `transactional.id`; nil: the row says all.
+        def without_id(call, hash)
+          id = id_of(Call.pairs(hash)) if hash.is?(:hash)
+          return unless id
+
+          leave_out(id)
+          copy(call, :same, "#{target} = #{TransactionalId.without(text(hash), text(id))}", hash)
+          true
+        end
+
+        # The value of `transactional.id`, if the draft leaves it out.
+        def id_of(pairs) = pairs[TransactionalId::NAME]
+
+        def leave_out(value)
+          file.found(value, :differs, TransactionalId::POOL, TransactionalId::WHY)
+          pair = "\"transactional.id\" => #{one_line(value)}"
+          draft.todo("#{location(value)}: left out: #{pair}: #{TransactionalId::WHY}")
+        end
+
         # Code that cannot be compared if an option may be hidden in it.
         def message_timeouts = known.values("message.timeout.ms") + known.others
         def target = "#{@variable}.kafka"
@@ -132,10 +153,22 @@ module Pelton
 
         # config.kafka[:x] = 1, config.kafka.merge!(x: 1)
         def kafka(call, _path)
+          return true if left_out?(call)
+
           given = call.args.map { |node| text(node) }
           added = call.name == "[]=" ? "#{given[0]} => #{given[1]}" : "**#{given[0] || "{ #{pairs(call)} }"}"
           copy(call, :same, "#{target} = { **#{target}, #{added} }", *call.args, *call.keywords.values)
           true
+        end
+
+        # true: the call has nothing else than `transactional.id`.
+        def left_out?(call)
+          set = call.name == "[]="
+          id = id_of(set ? { Call.literal(call.args.first).to_s => call.args.last } : call.keywords) or return false
+
+          leave_out(id)
+          call.keywords.delete(TransactionalId::NAME)
+          set || call.keywords.empty?
         end
 
         def pairs(call) = call.keywords.map { |key, node| "#{key.inspect} => #{text(node)}" }.join(", ")

@@ -69,7 +69,7 @@ module Pelton
           words = { "payload" => "deserializer", "key" => "key_deserializer", "headers" => "headers_deserializer" }
           extra(call, words.keys) || call.keywords.slice(*words.keys).each do |key, node|
             line = "#{words[key]} #{text(node)}"
-            copy_part(node, line, "messages have no `metadata`; not called for a tombstone")
+            copy_part(node, line, DESERIALIZER)
           end
         end
 

@@ -11,9 +11,9 @@ module Pelton
       class TransactionCalls
         POOL = Migrate.differs("POOL.transaction { |tx| tx.produce_async(…) }",
                                "POOL = Pelton.producer_pool(kafka: { \"transactional.id\" => \"…\" }), or " \
-                               "app.producer_pool; in the block, and in the methods that it calls, produce with tx: " \
-                               "Pelton.producer is outside of the transaction; docs/guides/transactions.md, Outside " \
-                               "of consumers")
+                               "app.producer_pool, below Pelton.configure; in the block, and in the methods that it " \
+                               "calls, produce with tx: Pelton.producer is outside of the transaction; " \
+                               "docs/guides/transactions-outside-of-consumers.md")
         OUTSIDE = "Pelton.producer is outside of this transaction"
         POOLS = /pool\z/i
         PRODUCING = /\A(produce|tombstone|buffer)(_many)?(_sync|_async)?\z/

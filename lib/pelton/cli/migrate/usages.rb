@@ -29,9 +29,8 @@ module Pelton
         # Methods of consumers that get no messages.
         HOOKS = %w[revoked shutdown tick eofed on_revoked on_shutdown on_tick on_eofed].freeze
         NO_MESSAGES = Migrate.differs(nil, "empty in this method, not the last batch: keep what it needs in `consume`")
-        TOPIC = Migrate.none("topic is a String, the name: keep the group's name, for example, in a constant")
         private_constant :ADAPTER, :ADAPTERS, :OPTIONS, :UNSUBSCRIBE, :VARIANTS, :KARAFKA, :BLOCKS, :HOOKS,
-                         :NO_MESSAGES, :TOPIC
+                         :NO_MESSAGES
 
         # :karafka or :racecar if a class with this superclass is such a consumer.
         #: (String, Hash[String, String]) -> Symbol?
@@ -59,6 +58,8 @@ module Pelton
           @transactions = TransactionCalls.new(file, definitions)
           @lookups = Lookups.new(file)
           @job = nil
+          # Is the node in the class of Karafka's app? There, `monitor` is Karafka.monitor.
+          @app = false
         end
 
         #: () -> void
@@ -90,14 +91,15 @@ module Pelton
           end
         end
 
-        # Keeps the class of the node, while it is visited, if it is a job of Sidekiq's.
+        # Keeps what the class of the node is, while it is visited: a job of Sidekiq's, or Karafka's app.
         def within(node)
-          before = @job
+          before = @job, @app
           name = file.text(node.children[0])
           @job = name if @workers.key?(name)
+          @app = @definitions.app?(name)
           yield
         ensure
-          @job = before
+          @job, @app = before
         end
 
         # A class with `include Sidekiq::Job`.
@@ -166,6 +168,7 @@ module Pelton
         # What means the same in every class.
         def general(call)
           receiver = call.receiver && file.text(call.receiver)
+          receiver = receiver.sub(Definitions::MONITOR, "Karafka.monitor") if receiver && @app
           case receiver
           when nil then by_name(call)
           when "karafka" then in_spec(call)
@@ -194,7 +197,8 @@ module Pelton
         # Of Karafka or of a producer; other libraries have monitors, too.
         def monitor(call, owner)
           producer = @definitions.producer?(owner)
-          return unless producer || owner.match?(/\A(::)?Karafka(::App|App)?\z/)
+          name = owner.delete_prefix("::")
+          return unless producer || %w[Karafka KarafkaApp].include?(name) || @definitions.app?(name)
 
           case call.name
           when "subscribe" then subscribe(call, producer)
@@ -229,7 +233,7 @@ module Pelton
         def inside(call, kind, method)
           return kind[call.name] if kind.is_a?(Hash)
           return (call.receiver ? RACECAR_MESSAGE_CALLS : RACECAR_CALLS)[call.name] if kind == :racecar
-          return MESSAGE_CALLS[call.name] || on_topic(call) if call.receiver
+          return MESSAGE_CALLS[call.name] || @calls.topic(call) if call.receiver
 
           case call.name
           when "pause", "seek" then @calls.public_send(call.name, call)
@@ -248,13 +252,6 @@ module Pelton
           return unless method == "call" && call.name == "metadata" && call.receiver
 
           MESSAGE_CALLS["metadata"] if file.text(call.receiver) == "message"
-        end
-
-        # topic.name, topic.consumer_group.id
-        def on_topic(call)
-          return unless call.receiver.is?(:vcall) && file.text(call.receiver) == "topic"
-
-          call.name == "name" ? Migrate.same("topic", "a String") : (TOPIC unless String.method_defined?(call.name))
         end
 
         def known?(name)

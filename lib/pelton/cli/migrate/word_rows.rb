@@ -5,6 +5,8 @@ require_relative "finding"
 module Pelton
   class CLI
     module Migrate
+      DESERIALIZER = "messages have no `metadata`; not called for a tombstone; reading raises Pelton::DecodeError, " \
+                     "with the deserializer's error as its cause: change each `rescue`"
       # What becomes of a word in the block of a topic. TopicWords translates the others.
       WORDS = {
         "max_messages" => Migrate.same("max_messages %s"),
@@ -14,7 +16,7 @@ module Pelton
         "delaying" => Migrate.same("delay %<seconds>s", "seconds, not milliseconds"),
         "expiring" => Migrate.same("expire_after %<seconds>s", "seconds, not milliseconds"),
         "expire_in" => Migrate.same("expire_after %<seconds>s", "seconds, not milliseconds"),
-        "deserializer" => Migrate.differs("deserializer %s", "messages have no `metadata`; not called for a tombstone"),
+        "deserializer" => Migrate.differs("deserializer %s", DESERIALIZER),
         "filter" => Migrate.differs("filter { |message| … }", "decides for one message: true keeps it"),
         "max_wait_time" => Migrate.none("a call gets what has arrived; fetch.min.bytes of the group waits for more"),
         "long_running_job" => Migrate.differs(nil, "no mode is needed; look at config.revocation_timeout (30 s)"),
