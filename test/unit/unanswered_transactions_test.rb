@@ -51,12 +51,14 @@ class UnansweredTransactionsTest < Minitest::Test
     assert_equal %w[dead], topics
   end
 
-  # The same error, but the block raised it: of a delivery, or of another producer's transaction.
+  # The same errors, but the block raised them: of another producer's transaction, or of a delivery.
   def test_a_wait_in_the_block_is_a_failed_attempt
-    consume(0, retries: 0, dead_letters: "dead", backoff: 0..0) do |consumer|
-      consumer.transaction { raise late }
+    [Pelton::WaitTimeout.new("begin of the transaction", nil, 1),
+     Pelton::KafkaError.new(-192, :_MSG_TIMED_OUT, "timed out", false, true)].each do |error|
+      consume(0, retries: 0, dead_letters: "dead", backoff: 1..1) { |consumer| consumer.transaction { raise error } }
+      assert_equal %w[dead], topics, error.message
+      anew
     end
-    assert_equal %w[dead], topics
   end
 
   def test_a_failure_behind_a_transaction_that_succeeded_in_the_end_is_a_failed_attempt
@@ -72,6 +74,18 @@ class UnansweredTransactionsTest < Minitest::Test
       raise IOError, "bad"
     end
     assert_equal [%w[dead], [2]], [topics, named("message.dead_lettered").map { |event| event[:attempts] }]
+  end
+
+  # Message 0 has no result, although Kafka answered since.
+  def test_another_transaction_that_succeeded_does_not_make_it_a_failed_attempt
+    failing(:send_offsets, late)
+    consume(0, retries: 0, dead_letters: "dead", backoff: 0..0) do |consumer|
+      consumer.transaction { consumer.mark_as_consumed(consumer.messages.first) }
+    rescue Pelton::WaitTimeout
+      consumer.transaction { |tx| tx.produce_async(topic: "out", payload: "the first one failed") }
+      raise
+    end
+    assert_equal [%w[out], [1]], [topics, sent.last(1)]
   end
 
   # It was repeated because of message 0, whose results are missing.
