@@ -5,6 +5,7 @@ require_relative "app/reset"
 require_relative "app/server"
 require_relative "app/stored_messages"
 require_relative "runtime/clock"
+require_relative "runtime/library_code"
 require_relative "config"
 require_relative "logging/failure_log"
 require_relative "runtime/notifications"
@@ -86,7 +87,7 @@ module Pelton
     #: () -> Producer
     def producer
       @producer || @lock.synchronize do
-        @producer ||= Producer.new(@config.freeze, bus: @notifications, native: @native, middleware: @middleware)
+        @producer ||= Producer.new(frozen_config, bus: @notifications, native: @native, middleware: @middleware)
       end
     end
 
@@ -95,19 +96,19 @@ module Pelton
     #: () -> Admin
     def admin
       @admin || @lock.synchronize do
-        @admin ||= Admin.new(@config.freeze, bus: @notifications, native: @native)
+        @admin ||= Admin.new(frozen_config, bus: @notifications, native: @native)
       end
     end
 
-    # Makes a pool of producers, for transactions that run at the same time; see ProducerPool. Keep it in a constant; it
-    # is closed with the app. size: number of producers; timeout: seconds that a caller waits for one. Raises
-    # ConfigError.
+    # Makes a pool of producers, for transactions that run at the same time; see ProducerPool. Freezes the
+    # configuration. Keep it in a constant, below the settings; it is closed with the app. size: number of producers;
+    # timeout: seconds that a caller waits for one. Raises ConfigError.
     #   POOL = Pelton.producer_pool(size: 5, kafka: { "transactional.id" => "billing" })
     #: (?size: Integer, ?timeout: Numeric, ?kafka: Hash[String, untyped])
     #:   ?{ (Integer) -> Hash[String, untyped] } -> ProducerPool
     def producer_pool(size: 5, timeout: 5, kafka: {}, &options)
-      @pools.add(ProducerPool.new(@config.freeze, size: size, timeout: timeout, kafka: kafka, bus: @notifications,
-                                                  native: @native, middleware: @middleware, &options))
+      @pools.add(ProducerPool.new(frozen_config, size: size, timeout: timeout, kafka: kafka, bus: @notifications,
+                                                 native: @native, middleware: @middleware, &options))
     end
 
     # Reads messages in a script, without a server. The block gets each message that is in the topics now, then `each`
@@ -135,7 +136,7 @@ module Pelton
     #:  -> (Iterator | Enumerator[Message, Iterator])
     def each(*topics, **options, &block)
       named, options = options.partition { |key, _| key.is_a?(String) }.map(&:to_h) # each("orders" => -100)
-      Iterator.new(@config.freeze, [*topics, named], **options, bus: @notifications, native: @native).each(&block)
+      Iterator.new(frozen_config, [*topics, named], **options, bus: @notifications, native: @native).each(&block)
     end
 
     # For tests (see Pelton::Testing.buffer): replaces the producer. nil: the app makes its own again.
@@ -160,6 +161,11 @@ module Pelton
     end
 
     private
+
+    # The settings, which nothing changes from now on.
+    def frozen_config
+      @config.frozen? ? @config : @config.freeze(LibraryCode.call_of_pelton(caller_locations(1)))
+    end
 
     def shut(timeout)
       stop(timeout: timeout)

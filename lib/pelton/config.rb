@@ -91,10 +91,11 @@ module Pelton
     end
 
     # Checks settings that depend on each other, then freezes all. Raises ConfigError.
-    #: () -> self
-    def freeze
+    # by: the call that freezes, such as "`producer_pool` in app/pool.rb:3".
+    #: (?String?) -> self
+    def freeze(by = nil)
       check_together unless frozen?
-      [@polling, @liveness].each(&:freeze)
+      [@polling, @liveness].each { |section| section.freeze(by) }
       super
     end
 

@@ -109,8 +109,10 @@ class FirstDayTest < Minitest::Test
   def test_configuration_after_use_says_what_froze_it
     used = app
     used.producer
-    assert_equal 'group_id = "late": configuration is frozen: set it before the first client opens ' \
-                 "(a producer, admin, each or start)", said { used.config.group_id = "late" }
+    line = __LINE__ - 1
+    assert_equal 'group_id = "late": configuration is frozen since the call of `producer` in ' \
+                 "#{__FILE__.delete_prefix("#{Dir.pwd}/")}:#{line}: set it before that line",
+                 said { used.config.group_id = "late" }
   end
 
   def test_wrong_port_is_named_in_the_text_and_is_the_cause

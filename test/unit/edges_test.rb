@@ -51,6 +51,19 @@ class EdgesTest < Minitest::Test
       .each { |lines, location| assert_equal [location], [Pelton::LibraryCode.location(lines)] }
   end
 
+  # A server that the command started was said to be started by a line of the command.
+  def test_the_call_that_led_to_pelton_is_named_with_its_line
+    place = Struct.new(:path, :lineno, :base_label)
+    face, app, command = %w[pelton.rb pelton/app.rb pelton/cli/server_command.rb].map do |name|
+      place.new(File.expand_path("../../lib/#{name}", __dir__), 1, "start")
+    end
+    own = place.new("#{Dir.pwd}/config/kafka.rb", 3, "<main>")
+    executable = place.new("/usr/local/bin/pelton", 25, "<main>")
+    { [app, face, own] => "`start` in config/kafka.rb:3", [app, own, executable] => "`start` in config/kafka.rb:3",
+      [app, command, executable] => nil, [own] => nil, [app, face] => nil, [] => nil }
+      .each { |places, call| assert_equal [call], [Pelton::LibraryCode.call_of_pelton(places)] }
+  end
+
   def text_of(error)
     Pelton::EventText.of(Pelton::Events::Event.new("error.occurred", { error: error, source: "consumer.consume" })).last
   end

@@ -42,6 +42,22 @@ class ProducerPoolTest < Minitest::Test
     assert_equal([[5, 5]] * 2, pools.map { |pool| [pool.size, pool.timeout] })
   end
 
+  # The message said that a client had opened: a producer, admin, each or start.
+  def test_setting_after_a_pool_did_not_say_what_froze_the_configuration
+    app = Pelton::App.new(native: @module)
+    line = __LINE__ + 1
+    @pools << app.producer_pool(kafka: { "transactional.id" => "v" })
+    reason = "configuration is frozen since the call of `producer_pool` in #{__FILE__.delete_prefix("#{Dir.pwd}/")}:" \
+             "#{line}: set it before that line"
+    late = [-> { app.config.group_id = "late" }, -> { app.config.polling.max_time = 3 }]
+    assert_equal ["group_id = \"late\": #{reason}", "polling.max_time = 3: #{reason}"],
+                 late.map { |set| assert_raises(Pelton::ConfigError, &set).message }
+    app.reset!
+    late.each(&:call)
+    app.producer
+    assert_match(/since the call of `producer` in/, assert_raises(Pelton::ConfigError, &late.first).message)
+  end
+
   def test_each_has_an_id_of_its_own
     producers = pool
     assert_equal(1, producers.transaction { 1 })

@@ -36,7 +36,7 @@ module Pelton
         chosen = @routing.groups(@config, groups: groups, topics: topics)
         [@routing, @topics].each(&:freeze)
         missing = declared && MissingTopics.new(declared, chosen, routed: groups || topics, bus: @notifications)
-        @config.freeze
+        frozen_config
         forget_closed
         @server = Server.new(@config, chosen, bus: @notifications, native: @native, process: process,
                                               backgrounds: @backgrounds.dup, producer: method(:producer),

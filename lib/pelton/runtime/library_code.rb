@@ -39,11 +39,24 @@ module Pelton
       own_line(backtrace.to_a)&.sub(/:in [`'].*/m, "")&.delete_prefix("#{Dir.pwd}/")
     end
 
+    # The call of Pelton that led to these locations: "`producer_pool` in app/pool.rb:3". nil: Pelton's command did.
+    #: (Array[Thread::Backtrace::Location]) -> String?
+    def call_of_pelton(locations)
+      at = locations.index { |location| !location.path.start_with?("<internal:", OURS, FACE) } || 0
+      called = locations[at - 1] if at.positive?
+      return if called.nil? || called.path.start_with?(COMMAND)
+
+      place = "#{locations[at].path}:#{locations[at].lineno}".delete_prefix("#{Dir.pwd}/")
+      "`#{called.base_label}` in #{place}"
+    end
+
     def own_line(lines) = lines.find { |line| !line?(line) && !line.start_with?(OURS) }
 
     # Pelton's own files, which are no gem in a working copy.
     OURS = File.expand_path("..", __dir__).concat("/").freeze
-    private_constant :OURS
+    FACE = File.expand_path("../../pelton.rb", __dir__).freeze
+    COMMAND = "#{OURS}cli/".freeze
+    private_constant :OURS, :FACE, :COMMAND
 
     # Of Ruby, and of gems. Bundler changes Gem.path.
     def folders

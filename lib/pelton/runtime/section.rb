@@ -25,6 +25,8 @@ module Pelton
       @values = table.defaults
       # [:concurrency, …]: names of settings that later calls do not change.
       @overridden = []
+      # The call that froze the settings: "`producer_pool` in app/pool.rb:3"; nil: not frozen, or unknown.
+      @frozen_by = nil
     end
 
     # A copy is not frozen.
@@ -32,6 +34,7 @@ module Pelton
       super
       @values = @values.dup
       @overridden = @overridden.dup
+      @frozen_by = nil
     end
 
     # Sets one setting by name. Raises ConfigError for an unknown name, a value that is not allowed, or a frozen config.
@@ -40,7 +43,7 @@ module Pelton
     def set(name, value)
       setting = table.fetch(name.to_sym)
       checked = setting.check(value)
-      raise ConfigError.new("#{table.prefix}#{name}", checked, FROZEN) if frozen?
+      raise ConfigError.new("#{table.prefix}#{name}", checked, frozen_reason) if frozen?
 
       @values[setting.name] = checked unless @overridden.include?(setting.name)
     end
@@ -53,13 +56,16 @@ module Pelton
       @overridden << name.to_sym
     end
 
-    FROZEN = "configuration is frozen: set it before the first client opens (a producer, admin, each or start)"
+    FROZEN = "configuration is frozen: set it before the first client opens (a producer, producer_pool, admin, each " \
+             "or start)"
     private_constant :FROZEN
 
-    #: () -> self
-    def freeze
+    # by: the call that freezes, for the message of a later `set`.
+    #: (?String?) -> self
+    def freeze(by = nil)
+      @frozen_by ||= by unless frozen?
       @values.freeze
-      super
+      super()
     end
 
     # All settings with their values.
@@ -70,6 +76,12 @@ module Pelton
     def inspect = "#<#{self.class} #{to_h.inspect}>"
 
     private
+
+    def frozen_reason
+      return FROZEN unless @frozen_by
+
+      "configuration is frozen since the call of #{@frozen_by}: set it before that line"
+    end
 
     # Names of groups of settings.
     def groups = []
