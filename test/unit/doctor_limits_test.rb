@@ -39,27 +39,53 @@ class DoctorLimitsTest < Minitest::Test
     report.findings.filter_map { |finding| finding[:text] if finding[:about] == "memory" }
   end
 
-  # {topic => long_call} of the routes.
-  def long_calls(seconds)
+  # What doctor says of a route with this long_call.
+  def long_call(seconds, stop: 90, flush: 10, revocation: 30, check: nil)
     @app = Pelton::App.new
-    @app.config.shutdown_timeout = 90
-    @app.config.liveness.max_consume_time = 300
-    @app.routes { seconds.each { |name, long| group("g") { topic(name, to: Consumer) { long_call(long) if long } } } }
-    found = seconds.keys.to_h { |name| [name, findings("topic #{name}")] }
-    found.transform_values do |all|
-      all.select { |finding| finding[:text].include?("long_call") }.map { |finding| finding[:level] }
+    @app.configure do |config|
+      config.shutdown_timeout = stop
+      config.flush_timeout = flush
+      config.revocation_timeout = revocation
+      config.liveness.max_consume_time = check
     end
+    @app.routes { group("g") { topic("orders", to: Consumer) { long_call(seconds) if seconds } } }
+    found = findings("topic orders").select { |finding| finding[:text].include?("long_call") }
+    assert_equal [:warning] * found.size, (found.map { |finding| finding[:level] })
+    found.map { |finding| finding[:text] }
   end
 
-  def test_a_call_that_may_take_longer_than_a_stop_or_a_health_check
-    assert_equal({ "plain" => [], "stop" => [], "more" => [:note], "check" => [:note], "most" => %i[warning note] },
-                 long_calls({ "plain" => nil, "stop" => 90, "more" => 91, "check" => 300, "most" => 301 }))
-    long_calls({ "exports" => 1800, "reports" => 1800 })
-    warning, note = findings("topic exports, reports").map { |finding| finding[:text] }
-    assert_equal "long_call (1800 s) is longer than liveness.max_consume_time (300 s): the health check fails before " \
-                 "a call counts as long. Lower the one or raise the other", warning
-    assert_match(/\Along_call \(1800 s\) is longer than shutdown_timeout \(90 s\): a stop does not wait/, note)
-    @app.config.liveness.max_consume_time = nil
+  def test_a_call_that_may_take_longer_than_a_health_check
+    assert_empty long_call(nil, check: 50, stop: 20)
+    assert_empty long_call(300, check: 300, stop: 320, revocation: 310)
+    assert_equal ["long_call (301 s) is longer than liveness.max_consume_time (300 s): the health check fails before " \
+                  "a call counts as long. Lower the one or raise the other"],
+                 long_call(301, check: 300, stop: 320, revocation: 310)
+  end
+
+  # It was only a note, and only if the whole stop was shorter: with flush_timeout = 30, a call had 30 s less.
+  def test_a_call_that_may_take_longer_than_a_stop_waits_for_it
+    assert_empty long_call(125, stop: 125, revocation: 130)
+    assert_equal ["long_call (125 s) is longer than the 114 s that a stop waits for a call (shutdown_timeout 124 s " \
+                  "less 10 s for producers): then its messages come again. Raise shutdown_timeout, or make calls " \
+                  "shorter"],
+                 long_call(125, stop: 124, revocation: 130)
+    assert_match(/the 110 s that a stop waits.* less 30 s/, long_call(125, stop: 140, flush: 30, revocation: 130).first)
+    assert_match(/the 1.5 s that a stop waits.* less 1.5 s/, long_call(125, stop: 3, revocation: 130).first)
+  end
+
+  # doctor found nothing: a rebalance repeated each job that took longer than 30 s.
+  def test_a_call_that_may_take_longer_than_a_rebalance_waits_for_it
+    assert_empty long_call(125, stop: 140, revocation: 115)
+    assert_equal ["long_call (125 s) is longer than revocation_timeout (30 s): when a rebalance moves the partition " \
+                  "during such a call, its messages come again. Raise revocation_timeout, or make calls shorter"],
+                 long_call(125, stop: 140)
+    assert_equal 1, long_call(125, stop: 140, revocation: 114).size
+  end
+
+  def test_routes_with_the_same_long_call_are_one_finding
+    @app = Pelton::App.new
+    @app.config.revocation_timeout = 1800
+    @app.routes { group("g") { %w[exports reports].each { |name| topic(name, to: Consumer) { long_call 1800 } } } }
     assert_equal 1, findings("topic exports, reports").size
   end
 
@@ -72,8 +98,18 @@ class DoctorLimitsTest < Minitest::Test
     scope.module_eval(code.delete_prefix(%(require "pelton"\n)).gsub(/^Pelton\./, "APP."), __FILE__, __LINE__)
     @app.config.liveness.max_consume_time = guide[/^\| `config.liveness.max_consume_time`.*\| (\d+) \|$/, 1].to_i
     assert_equal [[], []], ["group reports", "topic orders"].map { |about| findings(about) }
-    @app.config.shutdown_timeout = 90
+    @app.config.revocation_timeout = 90
     refute_empty findings("topic orders")
+  end
+
+  # Of its table, for jobs of other times than 300 s.
+  def test_the_numbers_of_the_guide_of_long_jobs_fit_together
+    [[60, 10], [110, 10], [110, 20], [1800, 30]].each do |seconds, flush|
+      long = { stop: seconds + flush + 10, flush: flush, revocation: seconds + 10, check: seconds + 360 }
+      assert_empty long_call(seconds + 15, **long)
+      assert_empty long_call(seconds + 20, **long)
+      refute_empty long_call(seconds + 21, **long)
+    end
   end
 
   def test_a_budget_of_more_than_half_of_the_memory_is_a_warning

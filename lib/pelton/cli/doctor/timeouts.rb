@@ -15,6 +15,8 @@ module Pelton
         HEARTBEAT = 3_000
         POLL = 300_000
         SOCKET = 60_000
+        # A call is long before it is too long: long_call may be so many seconds above what a stop or rebalance waits.
+        SLACK = 10
         CLASSIC_ONLY = %w[session.timeout.ms heartbeat.interval.ms partition.assignment.strategy].freeze
 
         #: (Config, Array[Routing::Group], Module) -> void
@@ -131,16 +133,34 @@ module Pelton
             report.warning(about, "long_call (#{long} s) is longer than liveness.max_consume_time (#{limit} s): the " \
                                   "health check fails before a call counts as long. Lower the one or raise the other")
           end
-          stop = @config.shutdown_timeout
-          return if long <= stop
+          compare_stop(report, about, long)
+          compare_revocation(report, about, long)
+        end
 
-          report.note(about, "long_call (#{long} s) is longer than shutdown_timeout (#{stop} s): a stop does not " \
-                             "wait for a call that takes that long, and its messages come again. Raise " \
-                             "shutdown_timeout, or make calls shorter")
+        # A stop keeps a part of its time for producers.
+        def compare_stop(report, about, long)
+          stop = @config.shutdown_timeout
+          flush = [@config.flush_timeout, stop / 2.0].min
+          wait = stop - flush
+          return if long <= wait + SLACK
+
+          report.warning(about, "long_call (#{long} s) is longer than the #{plain(wait)} s that a stop waits for a " \
+                                "call (shutdown_timeout #{plain(stop)} s less #{plain(flush)} s for producers): then " \
+                                "its messages come again. Raise shutdown_timeout, or make calls shorter")
+        end
+
+        def compare_revocation(report, about, long)
+          wait = @config.revocation_timeout
+          return if long <= wait + SLACK
+
+          report.warning(about, "long_call (#{long} s) is longer than revocation_timeout (#{plain(wait)} s): when a " \
+                                "rebalance moves the partition during such a call, its messages come again. Raise " \
+                                "revocation_timeout, or make calls shorter")
         end
 
         def number(options, name, default) = Integer(options[name] || default)
-        def seconds(milliseconds) = "#{(milliseconds / 1000.0).round(3).to_s.delete_suffix(".0")} s"
+        def seconds(milliseconds) = "#{plain(milliseconds / 1000.0)} s"
+        def plain(number) = number.to_f.round(3).to_s.delete_suffix(".0")
       end
     end
   end
