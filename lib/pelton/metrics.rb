@@ -84,8 +84,10 @@ module Pelton
 
     # Sets the gauges.
     def measure(stats)
-      %i[consumer_lag_messages partition_lag_messages partitions_assigned partitions_stopped longest_call_seconds
-         long_calls jobs threads native_threads native_memory_bytes].each { |name| @families[name].clear }
+      %i[consumer_lag_messages partition_lag_messages group_partitions partitions_assigned partitions_stopped
+         longest_call_seconds long_calls jobs threads native_threads native_memory_bytes].each do |name|
+        @families[name].clear
+      end
       partitions(stats)
       { jobs: :jobs, threads: :threads, native_threads: :native_threads }.each do |name, key|
         stats[key].to_h.each { |label, number| @families[name].set([label], number) }
@@ -93,7 +95,17 @@ module Pelton
       memory(stats.fetch(:memory))
       @families[:open_descriptors].set([], stats[:descriptors])
       # A process without a server, such as a web process that only produces, is not one that fails to consume.
-      @families[:server_running].set([], RUNNING.include?(@app.server.status) ? 1 : 0) if @app.server
+      server(@app.server, stats[:consumers]) if @app.server
+    end
+
+    # consumers: of Pelton.stats, which has all groups that run here.
+    def server(server, consumers)
+      running = RUNNING.include?(server.status)
+      @families[:server_running].set([], running ? 1 : 0)
+      @families[:server_healthy].set([], server.healthy? ? 1 : 0)
+      return unless running
+
+      consumers.each { |group, topics| @families[:group_partitions].set([group], topics.each_value.sum(&:size)) }
     end
 
     # memory: of Pelton.stats. The budget and the resident memory are not parts of the native memory.

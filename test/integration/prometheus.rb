@@ -70,6 +70,8 @@ Scenario.run do
   becomes([1.0], "sum(pelton_decode_fallbacks_total)", "documents that Ruby decoded")
   becomes([0.0], "sum(pelton_consumer_lag_messages)", "lag")
   becomes([3.0], "sum(pelton_partitions_assigned)", "partitions")
+  becomes([3.0], "pelton_group_partitions", "partitions of the group")
+  becomes([1.0], "pelton_server_healthy", "the health check")
 
   equal(16, panels_have_data, "panels")
   { true => "application/openmetrics-text", false => "text/plain" }.each do |open, type|

@@ -142,25 +142,25 @@ class MetricsTest < Minitest::Test
                  lines("pelton_decode_fallbacks")
   end
 
-  # PeltonNoServer fired for each web process that only produces.
-  def test_a_process_without_a_server_does_not_count_as_one_that_stopped
+  # A batch of 100 jobs of two minutes: the counter stood still for three hours.
+  def test_messages_of_a_batch_that_still_runs_are_counted_once
     metrics
-    assert_empty lines("pelton_server_running")
-    server = Struct.new(:status).new(:running)
-    app.define_singleton_method(:server) { server }
-    assert_equal ["pelton_server_running 1"], lines("pelton_server_running")
-    server[0] = :stopped
-    assert_equal ["pelton_server_running 0"], lines("pelton_server_running")
-  end
-
-  # PeltonNoServer fired during stops of more than 5 minutes.
-  def test_a_server_that_stops_runs_until_its_end
-    metrics
-    server = Struct.new(:status).new(:stopping)
-    app.define_singleton_method(:server) { server }
-    assert_equal ["pelton_server_running 1"], lines("pelton_server_running")
-    server[0] = :forced
-    assert_equal ["pelton_server_running 0"], lines("pelton_server_running")
+    counter = app.notifications.counters.first
+    facts = { group: "g", topic: "orders", partition: 0 }
+    count = -> { Integer(lines("pelton_consumer_messages_total").first[/\d+\z/]) }
+    counter.given(facts, 2)
+    assert_equal 2, count.()
+    consumed(messages: 5, partition: 1)
+    assert_equal 7, count.()
+    counter.given(facts, 1)
+    counter.counted(facts, 3)
+    assert_equal 8, count.(), "its call ends now"
+    consumed(messages: 6)
+    assert_equal 11, count.()
+    consumed(messages: 6)
+    assert_equal 17, count.()
+    assert_equal ["pelton_consume_batch_messages_sum{group=\"g\",topic=\"orders\"} 17"],
+                 lines("pelton_consume_batch_messages_sum")
   end
 
   def test_both_formats

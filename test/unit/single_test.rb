@@ -67,6 +67,30 @@ class SingleTest < Minitest::Test
     assert_equal 36, named("consumer.consumed").sum { |event| event[:messages] }
   end
 
+  # A batch of 100 jobs of two minutes: its messages were counted three hours later.
+  def test_messages_of_long_jobs_are_counted_while_the_batch_runs
+    counts = Pelton::Native::CallCounts.new([60.0], [10.0])
+    counter = Struct.new(:counts, :seen) do
+      def calls(_facts) = counts
+      def given(facts, count) = seen << [:given, facts[:partition], count, taken]
+      def counted(_facts, count) = seen << [:counted, count, taken]
+      def taken = (counts.take || {}).fetch(:messages, 0)
+    end.new(counts, [])
+    clock = Pelton::Clock.now
+    deed { |_, message| clock += message.offset < 3 ? 3 : 0.3 }
+    coordinator
+    @bus.add_counter(counter)
+    Pelton::Clock.stub(:now, -> { clock }) do
+      coordinator.receive(batch(*0...6))
+      work
+      coordinator.receive(batch(6, 7))
+      work
+    end
+    assert_equal [0, 1, 2, 3, 4, 5, 6, 7], @log.map(&:first)
+    assert_equal [[:given, 0, 2, 0], [:given, 0, 1, 0], [:given, 0, 1, 0], [:counted, 4, 0]], counter.seen
+    assert_equal 8, counts.take[:messages]
+  end
+
   # The next one was never begun, and went in its place.
   def test_a_message_that_marks_itself_and_fails_is_not_mistaken_for_the_next_one
     deed do |consumer, message|

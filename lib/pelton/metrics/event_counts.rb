@@ -23,6 +23,16 @@ module Pelton
         synchronize { @calls[route] ||= Native::CallCounts.new(Families::SECONDS, Families::SIZES) }
       end
 
+      # As above: a call of `process` for a batch of long jobs counts its messages before it ends.
+      #: (Hash[Symbol, untyped], Integer) -> void
+      def given(facts, count)
+        synchronize { @families[:consumer_messages].add(facts.values_at(:group, :topic), count) unless @closed }
+      end
+
+      # As above: its CallCounts will have these messages, too.
+      #: (Hash[Symbol, untyped], Integer) -> void
+      def counted(facts, count) = synchronize { @counted[facts.values_at(:group, :topic)] += count }
+
       # As above.
       #: (String) -> Native::SendTimes
       def times(client) = synchronize { @times[client] ||= Native::SendTimes.new(Families::SECONDS) }
@@ -148,6 +158,8 @@ module Pelton
         @sums = {}
         # {["billing", "orders"] => Native::CallCounts}
         @calls = {}
+        # {["billing", "orders"] => 3}: messages that `given` counted, and that CallCounts have, too.
+        @counted = Hash.new(0)
         # {"pelton.producer#1" => Native::SendTimes}, of those that are not closed.
         @times = {}
         # {"orders" => 3}: what was added of Native.decode_fallbacks so far.
@@ -161,8 +173,10 @@ module Pelton
       private_constant :HISTOGRAMS
 
       def add_calls(route, taken)
-        { consumer_messages: :messages, consumer_failures: :failures }.each do |name, key|
-          @families[name].add(route, taken[key]) if taken[key].positive?
+        known = [taken[:messages], @counted[route]].min
+        @counted[route] -= known
+        { consumer_messages: taken[:messages] - known, consumer_failures: taken[:failures] }.each do |name, number|
+          @families[name].add(route, number) if number.positive?
         end
         HISTOGRAMS.each { |name, key| @families[name].merge(route, *taken[key]) }
         taken[:partitions].each do |partition, age|

@@ -239,12 +239,17 @@ module Pelton
 
       def process_each(job)
         given = 0
+        due = (@called + Instrument::INTERVAL unless @bus.counters.empty?)
         while !@transactions.created&.undone && (message = @coordinator.one_by_one.step(job, job.current))
           break job.halted = true unless @flow.begin?
 
           job.current = message
           given += 1
-          @called = Clock.now
+          @called = now = Clock.now
+          if due && now >= due
+            due = now + Instrument::INTERVAL
+            @instrument.progress(job, given)
+          end
           call(:process) { @instance.consumer.process(message) }
         end
       ensure

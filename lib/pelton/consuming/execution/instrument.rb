@@ -7,12 +7,24 @@ module Pelton
     # Publishes when jobs and calls of consumers begin and end, and how, and counts calls. Each executor has one. Called
     # only if such an event has a subscriber, or calls are counted.
     class Instrument
+      # How often the messages of a batch are counted while its calls of `process` run (s).
+      INTERVAL = 1.0
+
       #: (Notifications) -> void
       def initialize(bus)
         @bus = bus
         # A Native::CallMeter of these counters of the bus; nil: there are none. Used by the job that runs.
         @meter = nil
         @counters = [].freeze
+        # Messages of the present call that `progress` counted.
+        @counted = 0
+      end
+
+      # On the worker's thread: the consumer got so many of the batch's messages, and the call goes on.
+      #: (Job, Integer) -> void
+      def progress(job, given)
+        @counters.each { |counter| counter.given(job.facts, given - @counted) } if @meter
+        @counted = given
       end
 
       # On the worker's thread: a job that waited begins.
@@ -61,6 +73,7 @@ module Pelton
       def count(job)
         meter = (meter(job.facts) if job.kind == :consume) or return yield
         failed = false
+        @counted = 0
         meter.begin
         begin
           yield
@@ -68,6 +81,7 @@ module Pelton
           failed = true
           raise
         ensure
+          @counters.each { |counter| counter.counted(job.facts, @counted) } if @counted.positive?
           meter.called(job.given.to_i, job.begun_at, job.messages.timestamp_ms, failed)
         end
       end
