@@ -52,7 +52,11 @@ class SingleTest < Minitest::Test
   # The rest of the batch was counted, too, at each failure.
   def test_only_messages_that_process_got_are_counted
     counts = Pelton::Native::CallCounts.new([60.0], [10.0])
-    counter = Struct.new(:counts) { def calls(_facts) = counts }.new(counts)
+    counter = Struct.new(:counts) do
+      def calls(_facts) = counts
+      def given(_facts, _count) = nil # on a machine that is busy for a second
+      def counted(_facts, _count) = nil
+    end.new(counts)
     tried = Hash.new(0)
     deed do |_, message|
       raise "once" if message.offset % 5 == 4 && (tried[message.offset] += 1) == 1
