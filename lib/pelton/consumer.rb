@@ -147,10 +147,11 @@ module Pelton
     # first. Committed within auto.commit.interval.ms (5 s), and at every stop or rebalance. With `concurrency` it marks
     # what this object got up to the message; committed is the unbroken run of all that is marked.
     #   mark_as_consumed(messages.first) # => true
-    # Returns true if the mark counts, also if a later message is marked already. After a seek, a mark of an earlier
-    # message returns true and changes nothing. Returns false if another member has the partition, which gets the
-    # message again. metadata: a String that is committed with the offset from now on; see offset_metadata. From any
-    # thread. Raises InvalidMessageError for a message of another partition.
+    # Returns true if the mark counts, also if a later message is marked already. Returns false if the message comes
+    # again: another member has the partition, or a seek has left the place at which the message was read. After a seek,
+    # only messages before the new, committed place count as marked. metadata: a String that is committed with the
+    # offset from now on; see offset_metadata. From any thread. Raises InvalidMessageError for a message of another
+    # partition.
     #: (Message, ?metadata: String?) -> bool
     def mark_as_consumed(message, metadata: nil) = @pelton.mark(message, metadata)
 

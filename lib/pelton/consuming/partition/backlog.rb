@@ -113,6 +113,10 @@ module Pelton
         @attempt = @slice ? 1 : 0
       end
 
+      # A mark always counts.
+      #: (Message) -> bool
+      def marked?(_message) = true
+
       # The messages of a slice up to this offset are finished. mark: they are done, too. seen: the messages that the
       # consumer saw; a message that it did not see needs no mark by hand.
       #: (Slice, Integer, Integer, mark: bool, ?seen: Enumerable[Message]) -> void

@@ -33,18 +33,19 @@ module Pelton
 
       # --- called by consumers, through their contexts -------------------------------------------------------------
 
-      # Marks a message as consumed. false: the partition belongs to another member.
+      # Marks a message as consumed. false: it is not marked, because the partition belongs to another member, or
+      # because a seek left the message behind.
       #: (Message, ?String?) -> bool
       def mark(message, metadata = nil)
         @lock.synchronize do
           next false if @progress.gone?
-          next true if left_behind?(message)
+          next @progress.passed?(message.offset) if left_behind?(message)
 
           @progress.metadata = metadata if metadata
           full = @backlog.full?
           @backlog.mark(message)
           @schedule.call if full
-          @progress.store(@backlog.done, ask: @keyed)
+          @progress.store(@backlog.done, ask: @keyed) && @backlog.marked?(message)
         end
       end
 

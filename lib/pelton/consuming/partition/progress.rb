@@ -18,6 +18,8 @@ module Pelton
         @facts = facts
         @on_error = on_error
         @stored = nil
+        # Where the last seek went, if that was stored; otherwise nil.
+        @sought = nil
         # The offset of the first message that came; nil: none came.
         @began = nil
         # How often an offset was stored.
@@ -42,6 +44,10 @@ module Pelton
       attr_reader :stored
       # The user's metadata that is stored with the offset.
       attr_reader :metadata
+
+      # Is the message at this offset behind what is stored?
+      #: (Integer) -> bool
+      def passed?(offset) = [@stored&.first, @sought].compact.any? { |place| offset < place }
 
       # How many messages are not done, if the partition's log ends before the offset `finish`. position: the offset
       # that is read next. reached: the log is read to this offset, with no message from `position` on; nil: unknown.
@@ -92,6 +98,7 @@ module Pelton
         return false if @gone
 
         self.begin(offset)
+        @sought = (offset if store)
         return true if @stored || !store
 
         @stores += 1

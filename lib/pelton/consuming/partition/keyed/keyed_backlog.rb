@@ -107,6 +107,10 @@ module Pelton
         waiting_before(item).each { |waiting| @open.finish(waiting) }
       end
 
+      # Did the mark of this message count? Not if its job has sought to it, or to one before it.
+      #: (Message) -> bool
+      def marked?(message) = @open[message.offset].nil?
+
       # The messages of a slice up to this offset are finished. mark: they are done, too. seen: the messages that the
       # consumer saw; a message that it did not see needs no mark by hand.
       #: (KeyedSlice, Integer, Integer?, mark: bool, ?seen: Enumerable[Message]) -> void
