@@ -186,7 +186,7 @@ module Pelton
 
       # Must a job not begin any more: its partition has gone, or no time is left for one that was to finish gaps?
       #: (Job) -> bool
-      def too_late?(job) = gone? || (job.closing && !@closing.finishes_gaps?)
+      def too_late?(job) = @progress.gone? || (job.closing && !@closing.finishes_gaps?)
 
       # A job has ended. No outcome: a step of the flow failed, which counts as a failure of consume. critical: an error
       # after which the process cannot go on.
