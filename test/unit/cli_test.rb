@@ -125,7 +125,7 @@ class CliTest < Minitest::Test
     assert_includes @err.string, "nowhere: unknown topic"
     @app.config.kafka = { "transactional.id" => "x" }
     assert_equal 1, run_cli("server", "--processes", "2")
-    assert_includes @err.string, "not with --processes: the processes would fence each other"
+    assert_includes @err.string, "not with --processes: the processes would fence each other. Write `transactional`"
     assert_empty @native.subscriptions
   end
 

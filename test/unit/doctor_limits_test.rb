@@ -245,4 +245,16 @@ class DoctorLimitsTest < Minitest::Test
     assert_equal [[], [], [:note]], (found.map { |notes| notes.map { |note| note[:level] } })
     assert_equal RUBY_VERSION < "3.2", found.last.first.to_s.include?("--yjit-exec-mem-size=16")
   end
+
+  # Each message of Pelton.producer was a transaction, and a second process fenced the first.
+  def test_doctor_said_nothing_of_a_transactional_id_that_all_producers_share
+    assert_empty findings("transactional.id")
+    @app.config.kafka = { "transactional.id" => "shop" }
+    assert_match(/second process fences the first: write `transactional` in/, findings("transactional.id").first[:text])
+    @app = Pelton::App.new # a script without routes may share it
+    @app.config.kafka = { "transactional.id" => "shop" }
+    report = CLI::Doctor::Report.new
+    CLI::Doctor::Timeouts.new(@app.config, [], Pelton::Native).examine(report)
+    assert_empty report.findings
+  end
 end

@@ -23,7 +23,8 @@ module Pelton
           "TTIN" => "print what each partition waits for and where every thread is, to stderr"
         }.freeze
         PROCESSES = Settings::Setting.new("--processes", :pool_size, nil, "")
-        FENCED = "not with --processes: the processes would fence each other"
+        FENCED = "not with --processes: the processes would fence each other. Write `transactional` in the route " \
+                 "instead, or use a Pelton.producer_pool"
         INFO = 1 # a severity, as Logger::INFO
         private_constant :PROCESSES, :FENCED, :INFO
 

@@ -8,7 +8,7 @@ require_relative "../../subscription"
 module Pelton
   class CLI
     class Doctor
-      # Finds options that librdkafka refuses, and timeouts that do not fit together.
+      # Finds options that librdkafka refuses or that servers should not have, and timeouts that do not fit together.
       class Timeouts
         # librdkafka's defaults, ms.
         SESSION = 45_000
@@ -17,6 +17,8 @@ module Pelton
         SOCKET = 60_000
         # A call is long before it is too long: long_call may be so many seconds above what a stop or rebalance waits.
         SLACK = 10
+        SHARED_ID = "of config.kafka makes each message of Pelton.producer a transaction of its own, and a second " \
+                    "process fences the first: write `transactional` in the route, or use a Pelton.producer_pool"
         CLASSIC_ONLY = %w[session.timeout.ms heartbeat.interval.ms partition.assignment.strategy].freeze
 
         #: (Config, Array[Routing::Group], Module) -> void
@@ -35,6 +37,7 @@ module Pelton
               check_group(report, "group #{group.name}", options)
             end
           end
+          report.warning("transactional.id", SHARED_ID) if @groups.any? && @config.kafka["transactional.id"]
           check_long_calls(report)
         end
 
