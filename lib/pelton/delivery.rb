@@ -33,6 +33,18 @@ module Pelton
     #   as events.)
     #: def settled?: () -> bool
 
+    # @!method expect_wait
+    #   For Pelton: this thread is about to wait for it. So a failure is no event, unless the wait ends without it.
+    #: def expect_wait: () -> void
+
+    # @!method expect_no_wait
+    #   For Pelton: the expected wait, if there is one, does not come.
+    #: def expect_no_wait: () -> void
+
+    # @!method seen
+    #   For Pelton: code has got its failures, so they are no events.
+    #: def seen: () -> void
+
     # @!method size
     #   Number of messages.
     #     producer.produce_many_async([{ topic: "orders", payload: "a" }]).size # => 1
@@ -83,6 +95,7 @@ module Pelton
     def self.wait_all(deliveries, timeout: nil)
       deadline = Clock.deadline(timeout)
       failure = nil
+      deliveries.each(&:expect_wait) # a later one may fail first
       deliveries.each do |delivery|
         delivery.wait(timeout: Clock.left(deadline))
       rescue DeliveryError => e
@@ -94,6 +107,8 @@ module Pelton
       raise failure if failure
 
       deliveries
+    ensure
+      deliveries.each(&:expect_no_wait)
     end
 
     # "3 of 10 deliveries to orders not finished after 5 s; …"

@@ -79,6 +79,21 @@ module SendingContract
     assert_equal 1, made.produce_sync(**good).offset
   end
 
+  # Of the batches, it was an event as well, and named no partition.
+  def test_failure_that_a_call_raises_was_counted_as_one_that_no_code_waits_for
+    good = { topic: topic, payload: "x", partition: 0 }
+    made.produce_sync(**good)
+    [-> { made.produce_sync(**good, partition: 9) }, -> { made.produce_many_sync([good, { **good, partition: 9 }]) },
+     -> { made.buffer(**good, partition: 9).flush_buffer_sync }].each do |call|
+      error = assert_raises(Pelton::DeliveryError, &call)
+      assert_equal [:_UNKNOWN_PARTITION, 9], [error.name, error.partition]
+    end
+    assert_equal [{}, true], [made.failures, made.flush(timeout: 60)]
+    delivery = made.produce_many_async([{ **good, partition: 9 }])
+    assert_equal [1, false], [made.failures.dig(good[:topic], :_UNKNOWN_PARTITION), made.flush(timeout: 60)]
+    assert_equal 9, assert_raises(Pelton::DeliveryError) { delivery.wait(timeout: 60) }.partition
+  end
+
   # The copy of what was buffered would have ended in a SystemStackError.
   def test_value_that_contains_itself_is_refused
     list = [].tap { |endless| endless << endless }

@@ -13,6 +13,9 @@ module Fakes
     def done? = true
     def settled? = true
     def publish_reports = nil
+    def expect_wait = nil
+    def expect_no_wait = nil
+    def seen = nil
     def reports = @reports || Array.new(@size) { [@topic, @partition, @offset, @error] }
 
     def initialize(topic, partition, offset, error: nil, size: 1)
@@ -61,7 +64,7 @@ module Fakes
       Delivery.new(arguments[0], 0, @messages.size - 1)
     end
 
-    def produce_many(rows, queue_timeout)
+    def produce_many(rows, queue_timeout, _awaited = nil)
       return if rows.any? { |row| row[:label] || row[:partition_key] }
 
       @calls << [:many, rows, queue_timeout]

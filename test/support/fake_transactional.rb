@@ -56,7 +56,7 @@ module Fakes
       super.tap { @open << arguments[1] }
     end
 
-    def produce_many(rows, timeout)
+    def produce_many(rows, timeout, _awaited = nil)
       super.tap { @open.concat(rows.map { |row| row[:payload] }) }
     end
 

@@ -155,13 +155,13 @@ class SendingTest < Minitest::Test
     variant = @producer.with(timeout: 3, queue_timeout: 0.5)
     assert_equal 3, variant.produce_sync(topic: "a", payload: "x").waited
     assert_equal 1, variant.produce_sync(topic: "a", payload: "x", timeout: 1).waited
-    assert_equal 0.5, fake.calls.last.last
+    assert_equal 0.5, fake.calls.last[6]
     rows = [{ topic: "a", payload: "y", key: "b" }, { topic: "a", payload: "z" }]
     variant.with(partitioner: :fnv1a).produce_many_sync(rows)
     assert_equal [["a", "y", "b", 98 % 4, nil, nil], ["a", "z", nil, nil, nil, nil]], sent.last(2)
     assert_equal({ timeout: 3, queue_timeout: 0.5 }, variant.options)
     assert_equal 1, @native.producers.size
-    assert_equal 10, @producer.produce_sync(topic: "a", payload: "x") && fake.calls.last.last
+    assert_equal 10, @producer.produce_sync(topic: "a", payload: "x") && fake.calls.last[6]
   end
 
   def test_variants_that_need_a_client_of_their_own_share_it

@@ -31,8 +31,10 @@ const WHOLE: u32 = MAX_POSITIONS as u32 - 1;
 const DONE: u32 = 1;
 /// Failed while a caller watched, and not yet reported to it.
 const UNSEEN: u32 = 2;
+/// A caller is about to wait: it counts as a watcher until its wait begins. For a batch: in its first cell.
+const EXPECTED: u32 = 4;
 /// One waiting caller; the bits from here on count them. For a batch: in its first cell.
-const WATCHER: u32 = 4;
+const WATCHER: u32 = 8;
 
 /// What is known of one message of a delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,7 +130,7 @@ impl Delivery {
 
     /// Whether it can cause no further event: it is done, and no waiting caller may give up and publish a failure.
     pub fn is_settled(&self) -> bool {
-        self.is_done() && self.cells().first().is_none_or(|cell| cell.state.load(Ordering::SeqCst) < WATCHER)
+        self.is_done() && self.cells().first().is_none_or(|cell| cell.state.load(Ordering::SeqCst) < EXPECTED)
     }
 
     pub fn is_reported(&self, index: usize) -> bool {
@@ -150,17 +152,53 @@ impl Delivery {
     pub fn watch(&self) -> Watch<'_> {
         if let Some(cell) = self.cells().first() {
             cell.state.fetch_add(WATCHER, Ordering::SeqCst);
+            self.take_expectation();
         }
         Watch(self)
+    }
+
+    /// The caller is about to wait: until then, a failure needs no event. Without it, a failure between sending and
+    /// waiting would be published, and raised as well.
+    pub fn expect_wait(&self) {
+        if let Some(cell) = self.cells().first() {
+            cell.state.fetch_or(EXPECTED, Ordering::SeqCst);
+        }
+    }
+
+    /// The expected wait does not come: failures become events.
+    pub fn expect_no_wait(&self) {
+        if self.take_expectation().is_some_and(|state| state < WATCHER) {
+            self.publish_failures();
+        }
+    }
+
+    /// The expected wait, if there is one, begins or is given up. Returns the state before.
+    fn take_expectation(&self) -> Option<u32> {
+        let cell = self.cells().first().filter(|cell| cell.has(EXPECTED))?;
+        Some(cell.state.fetch_and(!EXPECTED, Ordering::SeqCst)).filter(|state| state & EXPECTED != 0)
     }
 
     /// The last watcher that leaves without an outcome publishes what failed meanwhile.
     fn unwatch(&self) {
         let Some(cell) = self.cells().first() else { return };
-        let last = cell.state.fetch_sub(WATCHER, Ordering::SeqCst) < 2 * WATCHER;
+        if cell.state.fetch_sub(WATCHER, Ordering::SeqCst) - WATCHER < EXPECTED {
+            self.publish_failures();
+        }
+    }
+
+    fn publish_failures(&self) {
         // A child publishes nothing about its parent's messages: the mailbox may have been locked when it was forked.
-        if last && self.slab.failed.load(Ordering::SeqCst) > 0 && !self.slab.origin.is_foreign() {
+        if self.slab.failed.load(Ordering::SeqCst) > 0 && !self.slab.origin.is_foreign() {
             (0..self.len()).for_each(|index| self.slab.publish_failure(self.position(index)));
+        }
+    }
+
+    /// A caller has got the failures so far, so they need no event.
+    pub fn seen(&self) {
+        if self.slab.failed.load(Ordering::SeqCst) > 0 {
+            for cell in self.cells() {
+                cell.state.fetch_and(!UNSEEN, Ordering::SeqCst);
+            }
         }
     }
 
@@ -228,11 +266,7 @@ pub struct Watch<'a>(&'a Delivery);
 impl Watch<'_> {
     /// The outcome was handed over, failures included. Watchers that leave later do not publish them again.
     pub fn seen(self) {
-        if self.0.slab.failed.load(Ordering::SeqCst) > 0 {
-            for cell in self.0.cells() {
-                cell.state.fetch_and(!UNSEEN, Ordering::SeqCst);
-            }
-        }
+        self.0.seen();
     }
 }
 

@@ -12,7 +12,10 @@ use std::time::Duration;
 pub static CLASS: Shared<Delivery> = Shared::new(c"Pelton::Delivery");
 
 impl NativeData for Delivery {
-    fn collected(self) {}
+    /// An expected wait that never came (its thread was killed before) costs no failure its event.
+    fn collected(self) {
+        self.expect_no_wait();
+    }
 }
 
 pub fn define(ruby: &Ruby, pelton: RModule) -> Result<(), Error> {
@@ -25,6 +28,9 @@ pub fn define(ruby: &Ruby, pelton: RModule) -> Result<(), Error> {
     class.define_method("size", method!(size, 0))?;
     class.define_method("id", method!(id, 0))?;
     class.define_method("publish_reports", method!(publish_reports, 0))?;
+    class.define_method("expect_wait", method!(expect_wait, 0))?;
+    class.define_method("expect_no_wait", method!(expect_no_wait, 0))?;
+    class.define_method("seen", method!(seen, 0))?;
     class.define_method("topic", method!(topic, 0))?;
     class.define_method("partition", method!(partition, 0))?;
     class.define_method("offset", method!(offset, 0))?;
@@ -109,6 +115,21 @@ fn id(ruby: &Ruby, this: Value) -> Result<u64, Error> {
 /// For the block of `produce_many`, which gets a delivery of its own.
 fn publish_reports(ruby: &Ruby, this: Value) -> Result<(), Error> {
     CLASS.get(ruby, &this)?.publish_reports();
+    Ok(())
+}
+
+fn expect_wait(ruby: &Ruby, this: Value) -> Result<(), Error> {
+    CLASS.get(ruby, &this)?.expect_wait();
+    Ok(())
+}
+
+fn expect_no_wait(ruby: &Ruby, this: Value) -> Result<(), Error> {
+    CLASS.get(ruby, &this)?.expect_no_wait();
+    Ok(())
+}
+
+fn seen(ruby: &Ruby, this: Value) -> Result<(), Error> {
+    CLASS.get(ruby, &this)?.seen();
     Ok(())
 }
 

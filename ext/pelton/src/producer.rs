@@ -8,7 +8,7 @@ use crate::{convert, error, gvl, oauth, poller, send_times, value};
 use magnus::scan_args::scan_args;
 use magnus::value::ReprValue;
 use magnus::{Error, Module, Object, RArray, RClass, RHash, RModule, Ruby, Value, function, method};
-use pelton_core::delivery::Outcomes;
+use pelton_core::delivery::{Delivery, Outcomes};
 use pelton_core::error::{Error as CoreError, KafkaError};
 use pelton_core::producer::exit::{self, Exit, Loss};
 use pelton_core::producer::{Producer, is_topic_name};
@@ -16,6 +16,7 @@ use pelton_core::rd::{Client, Partitioner, codes};
 use pelton_core::wait;
 use std::io::Write;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub static CLASS: Shared<Arc<Producer>> = Shared::new(c"Pelton::Native::Producer");
 
@@ -31,8 +32,8 @@ pub fn define(ruby: &Ruby, native: RModule) -> Result<RClass, Error> {
     class.define_singleton_method("new", function!(new, -1))?;
     class.define_singleton_method("check", function!(check, 1))?;
     class.define_singleton_method("partition", function!(partition, 3))?;
-    class.define_method("produce", method!(produce, 7))?;
-    class.define_method("produce_many", method!(produce_many, 2))?;
+    class.define_method("produce", method!(produce, -1))?;
+    class.define_method("produce_many", method!(produce_many, -1))?;
     class.define_method("partition_count", method!(partition_count, 2))?;
     class.define_method("flush", method!(flush, 1))?;
     class.define_method("await_reports", method!(await_reports, 1))?;
@@ -67,24 +68,23 @@ fn new(ruby: &Ruby, arguments: &[Value]) -> Result<Value, Error> {
     CLASS.wrap(producer.map_err(|error| error::ruby(ruby, &format!("producer {name}"), error))?)
 }
 
-#[allow(clippy::too_many_arguments)] // the contract's positional call: no Hash, no allocation
-fn produce(
-    ruby: &Ruby,
-    this: Value,
-    topic: Value,
-    payload: Value,
-    key: Value,
-    partition: Value,
-    timestamp: Value,
-    headers: Value,
-    queue_timeout: Value,
-) -> Result<Value, Error> {
+/// produce(topic, payload, key, partition, timestamp, headers, queue_timeout, awaited = false): no Hash, no allocation.
+/// awaited: the caller then waits for the delivery.
+fn produce(ruby: &Ruby, this: Value, arguments: &[Value]) -> Result<Value, Error> {
+    let (required, awaited) = match arguments {
+        [required @ .., awaited] if arguments.len() == 8 => (required, awaited.to_bool()),
+        _ => (arguments, false),
+    };
+    let &[topic, payload, key, partition, timestamp, headers, queue_timeout] = required else {
+        let text = format!("wrong number of arguments (given {}, expected 7..8)", arguments.len());
+        return Err(Error::new(ruby.exception_arg_error(), text));
+    };
     let producer = CLASS.get(ruby, &this)?;
     let given = MessageRow { topic, payload, key, partition, timestamp, headers };
     let seen = producer.reports();
-    match given.lend(ruby, |message| producer.produce(message))? {
+    match given.lend(ruby, |message| producer.produce_awaited(message, awaited))? {
         Ok(delivery) => Ok(DELIVERY.wrap_bare(delivery)),
-        Err(CoreError::QueueFull) => produce_later(ruby, this, given, queue_timeout, seen),
+        Err(CoreError::QueueFull) => produce_later(ruby, this, given, queue_timeout, awaited, seen),
         Err(error) => Err(refused(ruby, &producer, given, error)),
     }
 }
@@ -95,6 +95,7 @@ fn produce_later(
     this: Value,
     given: MessageRow,
     queue_timeout: Value,
+    awaited: bool,
     mut seen: u64,
 ) -> Result<Value, Error> {
     let producer = Arc::clone(&*CLASS.get(ruby, &this)?);
@@ -106,7 +107,7 @@ fn produce_later(
             return Err(error::queue_full(ruby, &topic, timeout, None));
         }
         seen = producer.reports();
-        match given.lend(ruby, |message| producer.produce(message))? {
+        match given.lend(ruby, |message| producer.produce_awaited(message, awaited))? {
             Ok(delivery) => return DELIVERY.wrap(delivery),
             Err(CoreError::QueueFull) => {}
             Err(error) => return Err(refused(ruby, &producer, given, error)),
@@ -155,22 +156,44 @@ fn partition_count(ruby: &Ruby, this: Value, topic: String, timeout: Value) -> R
     }
 }
 
-/// Sends a batch. With a block: yields the delivery before anything is sent. nil, and nothing is sent: there are
-/// messages with a label or a partition_key among them.
-fn produce_many(ruby: &Ruby, this: Value, rows: RArray, queue_timeout: Value) -> Result<Value, Error> {
+/// produce_many(messages, queue_timeout, awaited = false): sends a batch. With a block: yields the delivery before
+/// anything is sent. nil, and nothing is sent: there are messages with a label or a partition_key among them.
+/// awaited: the caller then waits for the delivery, unless this raises.
+fn produce_many(ruby: &Ruby, this: Value, arguments: &[Value]) -> Result<Value, Error> {
+    let given = scan_args::<(RArray, Value), (Option<bool>,), (), (), (), ()>(arguments)?;
+    let ((rows, queue_timeout), (awaited,)) = (given.required, given.optional);
     let producer = Arc::clone(&*CLASS.get(ruby, &this)?);
     let timeout = convert::timeout(queue_timeout)?;
-    let deadline = wait::deadline(timeout);
     let Some(mut batch) = Rows::check(ruby, rows, &producer)? else { return Ok(ruby.qnil().as_value()) };
     let delivery = producer.batch(batch.take_topics());
     let delivery = delivery.map_err(|error| error::ruby(ruby, &named(&producer), error))?;
+    if awaited == Some(true) {
+        delivery.expect_wait();
+    }
+    let sent = send_many(ruby, this, &producer, batch, &delivery, timeout);
+    if sent.is_err() {
+        delivery.expect_no_wait();
+    }
+    sent
+}
+
+fn send_many(
+    ruby: &Ruby,
+    this: Value,
+    producer: &Arc<Producer>,
+    mut batch: Rows,
+    delivery: &Delivery,
+    timeout: Option<Duration>,
+) -> Result<Value, Error> {
+    let deadline = wait::deadline(timeout);
+    // The only object of the delivery: if another one were collected, an expected wait would be given up.
+    let refuse =
+        |from: usize| (from..delivery.len()).for_each(|index| producer.refuse(delivery, index, codes::QUEUE_FULL));
+    let made = DELIVERY.wrap(delivery.clone()).inspect_err(|_| refuse(0))?;
     if ruby.block_given() {
         // Ruby runs: the rows may be others afterwards.
         batch.forget();
-        if let Err(error) = DELIVERY.wrap(delivery.clone()).and_then(|made| ruby.yield_value::<_, Value>(made)) {
-            (0..delivery.len()).for_each(|index| producer.refuse(&delivery, index, codes::QUEUE_FULL));
-            return Err(error);
-        }
+        ruby.yield_value::<_, Value>(made).inspect_err(|_| refuse(0))?;
     }
     let mut turns = gvl::TimeSlice::new();
     for index in 0..delivery.len() {
@@ -179,17 +202,17 @@ fn produce_many(ruby: &Ruby, this: Value, rows: RArray, queue_timeout: Value) ->
                 batch.forget();
             }
         });
-        let sent = turn.and_then(|_| batch.send(ruby, this, &producer, index, &delivery, deadline));
+        let sent = turn.and_then(|_| batch.send(ruby, this, producer, index, delivery, deadline));
         if matches!(sent, Ok(true)) {
             continue;
         }
         // Marks the messages that were not sent, so that no caller waits for them without end.
-        (index..delivery.len()).for_each(|position| producer.refuse(&delivery, position, codes::QUEUE_FULL));
+        refuse(index);
         sent?;
         let topic = delivery.topic(index).to_string();
-        return Err(error::queue_full(ruby, &topic, timeout, Some(DELIVERY.wrap(delivery)?)));
+        return Err(error::queue_full(ruby, &topic, timeout, Some(made)));
     }
-    DELIVERY.wrap(delivery)
+    Ok(made)
 }
 
 fn flush(ruby: &Ruby, this: Value, timeout: Value) -> Result<bool, Error> {

@@ -149,9 +149,13 @@ impl Rows {
     ) -> Result<bool, Error> {
         loop {
             let seen = producer.reports();
+            let mut partition = -1;
             let sent = self.get(ruby, index).and_then(|given| {
                 given.lend(ruby, |message| match *message.topic == **delivery.topic(index) {
-                    true => producer.enqueue(message, delivery, index),
+                    true => {
+                        partition = message.partition;
+                        producer.enqueue(message, delivery, index)
+                    }
                     // It was another one when the delivery was made.
                     false => Err(CoreError::code(codes::INVALID_ARG)),
                 })
@@ -170,7 +174,7 @@ impl Rows {
                 Ok(Err(CoreError::Closed)) => codes::DESTROY,
                 Ok(Err(_)) | Err(_) => codes::INVALID_ARG,
             };
-            producer.give_up(delivery, index, code);
+            producer.give_up(delivery, index, code, partition);
             return Ok(true);
         }
     }

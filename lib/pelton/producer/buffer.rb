@@ -176,9 +176,7 @@ module Pelton
       # QueueFullError (after config.queue_timeout, 10 s) or ClosedError. Callable from every thread. Of two concurrent
       # flushes, one may overtake messages that the other could not hand over.
       #: () -> Delivery?
-      def flush_buffer_async
-        flush_buffer(@queue_timeout)
-      end
+      def flush_buffer_async = flush_buffer(@queue_timeout)
 
       # Like flush_buffer_async, and waits for the deliveries up to `timeout` seconds (config.delivery_timeout, 180 s).
       # Raises DeliveryError and WaitTimeout as produce_sync does. Messages that Kafka refused do not return to the
@@ -187,7 +185,7 @@ module Pelton
       #: (?timeout: Numeric?) -> Delivery?
       def flush_buffer_sync(timeout: nil)
         Clock.check(timeout)
-        delivery = flush_buffer_async
+        delivery = flush_buffer(@queue_timeout, awaited: true)
         delivery && wait(delivery, timeout)
       end
 
@@ -208,8 +206,8 @@ module Pelton
 
       private
 
-      def flush_buffer(queue_timeout)
-        @buffer.flush { |messages, report| hand_over(messages, queue_timeout, &report) }
+      def flush_buffer(queue_timeout, awaited: nil)
+        @buffer.flush { |messages, report| hand_over(messages, queue_timeout, awaited: awaited, &report) }
       end
 
       # Opens the client first: then a producer that is garbage collected reports its lost messages.

@@ -34,7 +34,7 @@ module Pelton
         message = known_later(past_middleware({ topic: topic, payload: payload, **more }))
         id, schedule_partition = Schedule::Ids.assign(id, message, @source.partitions, schedule, @queue_timeout)
         entry = Schedule::ScheduledMessage.new(id: id, at_ms: at_ms, schedule_partition: schedule_partition, **message)
-        wait(hand_over([entry.record(schedule)]), timeout)
+        wait(hand_over([entry.record(schedule)], awaited: true), timeout)
         id
       end
 

@@ -62,14 +62,15 @@ module Pelton
       def produce_sync(topic:, payload:, key: nil, partition: nil, headers: nil, timestamp: nil, partition_key: nil,
                        label: nil, timeout: nil)
         Clock.check(timeout)
-        delivery = produce_async(topic: topic, payload: payload, key: key, partition: partition, headers: headers,
-                                 timestamp: timestamp, partition_key: partition_key, label: label)
-        wait(delivery, timeout)
+        more = { key:, partition:, headers:, timestamp:, partition_key:, label: }.compact
+        wait(dispatch({ topic:, payload:, **more }, awaited: true), timeout)
       end
 
       # For the framework: sends a message without the middleware, which it passed when it was produced first.
       #: (topic: String, payload: String?, **untyped) -> Delivery
-      def produce_copy(**message) = wait(hand_over([@tracer ? @tracer.call(message) : message], observers: []), nil)
+      def produce_copy(**message)
+        wait(hand_over([@tracer ? @tracer.call(message) : message], observers: [], awaited: true), nil)
+      end
 
       # Sends many messages with one native call. Each is a Hash with the keywords of produce_async. Returns one
       # delivery for all of them: its `wait` raises if any failed, and `reports` has the result of each.
@@ -82,22 +83,14 @@ module Pelton
       # At most 524,287 messages per call. If the queue stays full for config.queue_timeout (10 s), it raises
       # QueueFullError, whose `delivery` shows which messages were accepted. Callable from every thread.
       #: (Array[Hash[Symbol, untyped]]) -> Delivery
-      def produce_many_async(messages)
-        check_array(messages)
-        messages = each_of(messages) { |message| past_middleware(message) } unless @chain.empty?
-        observers = Middleware.observers(@chain)
-        unless @partitioner || observers.any?
-          sent = of_this_process { (@native || native).produce_many(messages, @queue_timeout) }
-        end
-        sent || hand_over(messages, observers: observers)
-      end
+      def produce_many_async(messages) = dispatch_many(messages)
 
       # Like produce_many_async, and waits for all messages as produce_sync does: up to `timeout` seconds in all.
       #   producer.produce_many_sync([{ topic: "orders", payload: "a" }, { topic: "orders", payload: "b" }], timeout: 5)
       #: (Array[Hash[Symbol, untyped]], ?timeout: Numeric?) -> Delivery
       def produce_many_sync(messages, timeout: nil)
         Clock.check(timeout)
-        wait(produce_many_async(messages), timeout)
+        wait(dispatch_many(messages, awaited: true), timeout)
       end
 
       # Sends a message without a payload, so that log compaction deletes its key. Takes the other keywords of
@@ -117,17 +110,14 @@ module Pelton
       # Sends many tombstones with one native call, like produce_many_async.
       #   producer.tombstone_many_async([{ topic: "customers", key: "7" }, { topic: "customers", key: "8" }])
       #: (Array[Hash[Symbol, untyped]]) -> Delivery
-      def tombstone_many_async(messages)
-        check_array(messages)
-        produce_many_async(each_of(messages) { |message| tombstone(message) })
-      end
+      def tombstone_many_async(messages) = dispatch_many(tombstones(messages))
 
       # Like tombstone_many_async, and waits for all of them as produce_sync does.
       #   producer.tombstone_many_sync([{ topic: "customers", key: "7" }], timeout: 5)
       #: (Array[Hash[Symbol, untyped]], ?timeout: Numeric?) -> Delivery
       def tombstone_many_sync(messages, timeout: nil)
         Clock.check(timeout)
-        wait(tombstone_many_async(messages), timeout)
+        wait(dispatch_many(tombstones(messages), awaited: true), timeout)
       end
 
       # For Pelton's outbox: the message past the middleware, checked as if it were sent now, and without a label.
@@ -202,30 +192,46 @@ module Pelton
         { **message, payload: nil }
       end
 
-      # Sends one message that has a label or partition key, or passes middleware.
-      def dispatch(message)
+      def tombstones(messages)
+        check_array(messages)
+        each_of(messages) { |message| tombstone(message) }
+      end
+
+      # Sends one message that has a label or partition key, passes middleware or is awaited. awaited: true if the
+      # caller then waits for the delivery, so that no failure needs an event.
+      def dispatch(message, awaited: nil)
         message = known(past_middleware(message))
         observers = Middleware.observers(@chain)
-        return hand_over([message], observers: observers) if !message[:label].nil? || observers.any?
+        return hand_over([message], observers:, awaited:) if !message[:label].nil? || observers.any?
 
         plain = plain(**message).values_at(:topic, :payload, :key, :partition, :timestamp, :headers)
-        of_this_process { native.produce(*plain, @queue_timeout) }
+        of_this_process { native.produce(*plain, @queue_timeout, *awaited) }
       rescue InvalidMessageError => e
         raise e.index ? e.at(nil) : e # it was a batch of one
       rescue QueueFullError => e
         raise e.delivery ? QueueFullError.new(e.topic, e.seconds) : e
       end
 
+      def dispatch_many(messages, awaited: nil)
+        check_array(messages)
+        messages = each_of(messages) { |message| past_middleware(message) } unless @chain.empty?
+        observers = Middleware.observers(@chain)
+        unless @partitioner || observers.any?
+          sent = of_this_process { (@native || native).produce_many(messages, @queue_timeout, *awaited) }
+        end
+        sent || hand_over(messages, observers:, awaited:)
+      end
+
       # Sends messages that passed the middleware. Yields the delivery before the first one is sent. observers: the
       # middleware that gets their reports.
-      def hand_over(messages, queue_timeout = @queue_timeout, observers: Middleware.observers(@chain))
+      def hand_over(messages, queue_timeout = @queue_timeout, observers: Middleware.observers(@chain), awaited: nil)
         each_of(messages) { |message| known(message) }
         labels = messages.map { |message| message[:label] }
         labels = nil if labels.all?(&:nil?)
         made = nil
         rows = each_of(messages) { |message| plain(**message) }
         sent = of_this_process do
-          native.produce_many(rows, queue_timeout) do |delivery|
+          native.produce_many(rows, queue_timeout, *awaited) do |delivery|
             made = labels ? LabelledDelivery.new(delivery, labels) : delivery
             track(delivery, made, messages, observers) if labels || observers.any?
             yield made if block_given?

@@ -25,10 +25,10 @@ module Pelton
       end
 
       # nil: it sent nothing, because of labels or partition keys, and is called again without them.
-      #: (Array[Hash[Symbol, untyped]], Numeric) ?{ (Delivery) -> void } -> Delivery?
-      def produce_many(messages, timeout, &block)
+      #: (Array[Hash[Symbol, untyped]], *untyped) ?{ (Delivery) -> void } -> Delivery?
+      def produce_many(messages, *more, &block)
         started = Clock.now
-        __getobj__.produce_many(messages, timeout, &block)&.tap do
+        __getobj__.produce_many(messages, *more, &block)&.tap do
           seconds = Clock.now - started
           messages.group_by { |message| message[:topic] }.each do |topic, rows|
             produced(topic, rows.map { |row| row[:payload] }, seconds)

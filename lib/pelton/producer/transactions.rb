@@ -5,6 +5,7 @@ require_relative "../runtime/clock"
 require_relative "../errors"
 require_relative "transaction"
 require_relative "transaction_lock"
+require_relative "transaction_messages"
 
 module Pelton
   class Producer
@@ -13,6 +14,7 @@ module Pelton
     # fiber waits, and becomes a transaction of its own.
     class Transactions
       extend Forwardable
+      include TransactionMessages
 
       # Seconds that an abort takes at most. Then the client is replaced, and the start of the next one aborts the
       # transaction at the coordinator.
@@ -70,6 +72,8 @@ module Pelton
         # The transaction of the fiber that has @lock, and the native client with which it began.
         @transaction = nil
         @client = nil
+        # The error of a message that librdkafka refused: the transaction cannot be committed without it.
+        @refusal = nil
       end
 
       # Runs the block in a transaction, or in the one that this fiber runs already. Returns the block's value. See
@@ -112,8 +116,6 @@ module Pelton
         @transaction.mark_as_consumed(what, subscription)
       end
 
-      def produce(...) = @lock.mine? ? client.produce(...) : alone { client.produce(...) }
-      def produce_many(...) = @lock.mine? ? client.produce_many(...) : alone { client.produce_many(...) }
       def partition_count(...) = @replacement.client.partition_count(...)
 
       #: () -> void
@@ -172,17 +174,6 @@ module Pelton
         error
       end
 
-      # Sends a message outside of a block. Its own error is more precise than the transaction's.
-      def alone
-        delivery = nil
-        run { delivery = yield }
-      rescue KafkaError => e
-        error = delivery&.error
-        raise e if error.nil? || error.purged?
-
-        raise error
-      end
-
       # Raises unless the block ended normally or by an exception. (Killing a thread is allowed: its transaction is
       # aborted.)
       def whole
@@ -201,6 +192,7 @@ module Pelton
 
       def start
         @transaction = Transaction.new(@producer)
+        @refusal = nil
         step(:begin) { |deadline| begin_on(@replacement.client(deadline), deadline) }
       end
 
@@ -217,6 +209,8 @@ module Pelton
       end
 
       def commit
+        raise @refusal if @refusal
+
         @transaction.finish.each do |subscription, offsets|
           step(:offsets) do |deadline|
             subscription.send_offsets(@client, offsets, Clock.left(deadline))

@@ -30,7 +30,7 @@ module Pelton
       raise error
     end
 
-    %i[id done? delivered? settled? size topic partition offset].each do |name|
+    %i[id done? delivered? settled? expect_wait expect_no_wait seen size topic partition offset].each do |name|
       define_method(name) { @delivery.public_send(name) }
     end
 

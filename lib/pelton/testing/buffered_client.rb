@@ -54,7 +54,7 @@ module Pelton
       # Its messages take no time.
       def count_times(_times) = nil
 
-      def produce(topic, payload, key, partition, timestamp, headers, queue_timeout)
+      def produce(topic, payload, key, partition, timestamp, headers, queue_timeout, awaited = false) # rubocop:disable Metrics/ParameterLists
         message = { topic: topic, payload: payload, key: key, partition: partition, timestamp: timestamp,
                     headers: headers }
         self.class.check(message)
@@ -63,25 +63,28 @@ module Pelton
         raise QueueFullError.new(topic, queue_timeout) unless @log.room?
 
         delivery = new_delivery([topic])
+        delivery.expect_wait if awaited
         send_one(message, delivery, 0)
         delivery
       end
 
-      def produce_many(messages, queue_timeout)
+      def produce_many(messages, queue_timeout, awaited = false)
         Clock.check(queue_timeout)
         check_all(messages)
         return if messages.any? { |message| message.values_at(:label, :partition_key).any? }
 
         open!
         delivery = new_delivery(messages.map { |message| message[:topic] })
+        delivery.expect_wait if awaited
         yield delivery if block_given?
         messages.each_with_index do |message, index|
           unless @log.room?
             refuse_rest(delivery, index)
+            delivery.expect_no_wait
             raise QueueFullError.new(message[:topic], queue_timeout, delivery)
           end
           refusal = refusal(message)
-          refusal ? report(delivery, index, nil, nil, refusal) : send_one(message, delivery, index)
+          refusal ? report(delivery, index, refusal.partition, nil, refusal) : send_one(message, delivery, index)
         end
         delivery
       end

@@ -17,6 +17,8 @@ module Pelton
         # [partition, offset, error] of each reported message. Guarded by @lock.
         @reports = {}
         @watchers = 0
+        # Is code about to wait?
+        @expected = false
         # Does each report become an event for middleware?
         @publishes = false
         # [position, error] of messages that failed while code waited. Guarded by @lock.
@@ -30,13 +32,22 @@ module Pelton
       def partition = @lock.synchronize { @reports.dig(0, 0) }
       def offset = @lock.synchronize { @reports.dig(0, 1) }
       def done? = @lock.synchronize { all_done? }
-      def settled? = @lock.synchronize { all_done? && @watchers.zero? }
+      def settled? = @lock.synchronize { all_done? && unwatched? }
       def delivered? = done? && error.nil?
       def error = reports.filter_map(&:last).first
       def label = nil
       def publish_reports = @publishes = true
       def publishes_reports? = @publishes
       def labels = []
+      def expect_wait = @lock.synchronize { @expected = true }
+      def seen = @lock.synchronize { @unseen.clear }
+
+      def expect_no_wait
+        @lock.synchronize do
+          @expected = false
+          report_unseen if unwatched?
+        end
+      end
 
       def reports
         @lock.synchronize { @topics.each_with_index.map { |topic, index| [topic, *@reports.fetch(index, [nil] * 3)] } }
@@ -46,6 +57,7 @@ module Pelton
         watching = seen = false
         @lock.synchronize do
           @watchers += 1
+          @expected = false
           watching = true
         end
         wait_until_done(timeout)
@@ -62,7 +74,7 @@ module Pelton
       def report(index, partition, offset, error = nil)
         @lock.synchronize do
           @unseen << [index, error] if error
-          report_unseen if @watchers.zero?
+          report_unseen if unwatched?
           @reports[index] = [partition, offset, error]
           @changed.broadcast if all_done?
         end
@@ -92,13 +104,15 @@ module Pelton
       def leave(seen)
         @lock.synchronize do
           @unseen.clear if seen
-          report_unseen if (@watchers -= 1).zero?
+          @watchers -= 1
+          report_unseen if unwatched?
         end
       end
 
       # Under @lock.
       def report_unseen = @unseen.slice!(0..).each { |index, error| @on_unseen_failure&.call(self, index, error) }
 
+      def unwatched? = @watchers.zero? && !@expected
       def all_done? = @reports.size == @topics.size
     end
   end

@@ -1,6 +1,6 @@
 //! Slabs: the memory of deliveries. Handles of single messages share a slab, so that 64 messages cost one allocation.
 
-use super::{DONE, Delivery, ROOM, UNSEEN, WATCHER, WHOLE};
+use super::{DONE, Delivery, EXPECTED, ROOM, UNSEEN, WHOLE};
 use crate::events::{EventKind, ReportPublisher};
 use crate::linger::Linger;
 use crate::lock;
@@ -17,7 +17,7 @@ pub(super) struct Cell {
     pub(super) offset: AtomicI64,
     pub(super) partition: AtomicI32,
     pub(super) error: AtomicI32,
-    /// DONE, UNSEEN, WATCHER × how many
+    /// DONE, UNSEEN, EXPECTED, WATCHER × how many
     pub(super) state: AtomicU32,
 }
 
@@ -89,7 +89,7 @@ impl Slab {
 
     pub(super) fn is_watched(&self, position: u32) -> bool {
         let first = if self.open.is_some() { 0 } else { position as usize };
-        self.cells[first].state.load(Ordering::SeqCst) >= WATCHER
+        self.cells[first].state.load(Ordering::SeqCst) >= EXPECTED
     }
 
     /// See `Delivery::id`.

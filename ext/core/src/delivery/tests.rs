@@ -197,6 +197,47 @@ fn one_of_two_waiting_threads_may_give_up() {
 }
 
 #[test]
+fn failure_before_the_wait_that_a_caller_expects_is_no_event() {
+    let (feed, publisher) = publisher();
+    let slabs = Slabs::new("t".into(), None, Arc::clone(&publisher));
+    let handles = || [slabs.next(), Delivery::batch(vec!["t".into()], None, Arc::clone(&publisher))];
+    for delivery in handles() {
+        delivery.expect_wait();
+        report(&delivery, 0, -192);
+        assert!(failures(&feed).is_empty() && delivery.is_done() && !delivery.is_settled());
+        let watch = delivery.watch();
+        watch.seen();
+        delivery.expect_no_wait();
+        assert!(failures(&feed).is_empty() && delivery.is_settled(), "the outcome reported it");
+    }
+    for (index, delivery) in handles().into_iter().chain(handles()).enumerate() {
+        delivery.expect_wait();
+        report(&delivery, 0, -192);
+        if index < 2 {
+            delivery.expect_no_wait()
+        } else {
+            drop(delivery.watch())
+        }
+        assert_eq!(vec![(delivery.id(), 0)], failures(&feed), "the wait did not come, or had no outcome");
+        delivery.expect_no_wait();
+        assert!(failures(&feed).is_empty() && delivery.is_settled(), "once");
+    }
+    for delivery in handles() {
+        let watch = delivery.watch();
+        delivery.expect_wait();
+        report(&delivery, 0, -192);
+        drop(watch);
+        assert!(failures(&feed).is_empty(), "another wait comes");
+        let watch = delivery.watch();
+        delivery.expect_wait();
+        delivery.expect_no_wait();
+        assert!(failures(&feed).is_empty(), "the other wait goes on");
+        drop(watch);
+        assert_eq!(vec![(delivery.id(), 0)], failures(&feed));
+    }
+}
+
+#[test]
 fn unsent_messages_without_a_report_are_not_reported() {
     let (feed, publisher) = publisher();
     let batch = Delivery::batch(vec!["t".into(), "t".into()], None, publisher);
@@ -217,6 +258,14 @@ fn failure_beside_starting_and_ending_waits_is_reported_once() {
         std::thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| (0..5).for_each(|_| drop((batch.watch(), single.watch()))));
+                scope.spawn(|| {
+                    (0..5).for_each(|_| {
+                        [&batch, &single].into_iter().for_each(|one| {
+                            one.expect_wait();
+                            one.expect_no_wait();
+                        })
+                    })
+                });
             }
             scope.spawn(|| {
                 (0..count).for_each(|index| report(&batch, index, -192));

@@ -11,15 +11,24 @@ use std::sync::atomic::Ordering;
 impl Producer {
     /// Sends one message with a handle of its own. Never blocks: `QueueFull` is for the caller to wait out
     /// (`wait_for_room`) and try again.
-    pub fn produce(&self, mut message: Outgoing<'_>) -> Result<Delivery, Error> {
+    pub fn produce(&self, message: Outgoing<'_>) -> Result<Delivery, Error> {
+        self.produce_awaited(message, false)
+    }
+
+    /// The same; with `awaited`, for a caller that then waits for the delivery.
+    pub fn produce_awaited(&self, mut message: Outgoing<'_>, awaited: bool) -> Result<Delivery, Error> {
         let topic = message.topic;
         let headers = Cell::new(message.headers.take());
         self.with_topic(topic, |live, known| {
             let delivery = known.slabs.next();
+            if awaited {
+                delivery.expect_wait();
+            }
             match self.send(live, &known.handle, &message, headers.take(), &delivery, 0) {
                 Ok(()) => Ok(delivery),
                 Err(error) => {
                     self.refuse(&delivery, 0, codes::UNKNOWN_TOPIC);
+                    delivery.expect_no_wait();
                     Err(error)
                 }
             }
@@ -50,13 +59,13 @@ impl Producer {
 
     /// Resolves a message that was not accepted; its caller reports it.
     pub fn refuse(&self, delivery: &Delivery, index: usize, code: i32) {
-        rd::report_unsent(delivery.slab(), delivery.position(index), unsent(code), false);
+        rd::report_unsent(delivery.slab(), delivery.position(index), unsent(code, -1), false);
     }
 
     /// The same, but published as any failure, because the caller does not check each message that it handed over at
     /// once.
-    pub fn give_up(&self, delivery: &Delivery, index: usize, code: i32) {
-        rd::report_unsent(delivery.slab(), delivery.position(index), unsent(code), true);
+    pub fn give_up(&self, delivery: &Delivery, index: usize, code: i32, partition: i32) {
+        rd::report_unsent(delivery.slab(), delivery.position(index), unsent(code, partition), true);
     }
 
     fn send(
@@ -98,8 +107,8 @@ impl Producer {
     }
 }
 
-fn unsent(code: i32) -> Report {
-    Report { partition: -1, offset: -1001, error: code, micros: 0 }
+fn unsent(code: i32, partition: i32) -> Report {
+    Report { partition, offset: -1001, error: code, micros: 0 }
 }
 
 #[cfg(test)]
