@@ -1,7 +1,7 @@
 //! Makes `cfg(ruby_gte_3_2)` and its like, from what rb-sys reports about the Ruby that it was built for. Puts
 //! functions of ours in front of librdkafka's and OpenSSL's. Passes PELTON_LINK_FLAGS (flags.rb) to the linker. Gives
-//! the extension its allocator (ext/allocator), unless PELTON_ALLOCATOR=system. The system's librdkafka has the system's
-//! allocator, and memory crosses between it and the extension, so both have the same one.
+//! the extension its allocator (ext/allocator), unless PELTON_ALLOCATOR=system. The system's librdkafka has the
+//! system's allocator, and memory crosses between it and the extension, so both have the same one.
 
 include!("../allocator/wrapped.rs");
 include!("../core/wrapped.rs");
