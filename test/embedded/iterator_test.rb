@@ -39,14 +39,16 @@ class EmbeddedIteratorTest < Minitest::Test
     errors = []
     reading = app
     reading.subscribe("error.occurred") { |event| errors << event[:error].name }
-    @cluster.push_errors(10, [30]) # FindCoordinator: GROUP_AUTHORIZATION_FAILED
+    # FindCoordinator: GROUP_AUTHORIZATION_FAILED. An answer may be lost with the connection that asked: librdkafka
+    # closes the first one when it knows the brokers.
+    @cluster.push_errors(10, [30] * 3)
     assert_equal %w[0 1 2], reading.each(name, follow: true).first(3).map(&:raw_payload)
     assert_empty errors
     return if Pelton::Native.librdkafka_shared? # it asks, and the refusal is ignored
 
-    reads = app.each(name, group: "g", follow: true) # without `follow`, the refusal may come behind the end
+    reads = app.each(name, group: "g", follow: true) # without it, the refusal may come behind the end
     error = assert_raises(Pelton::KafkaError) { Timeout.timeout(60 * Guard::PATIENCE) { reads.to_a } }
-    assert_equal :GROUP_AUTHORIZATION_FAILED, error.name, "the refusal that waits for the first question"
+    assert_equal :GROUP_AUTHORIZATION_FAILED, error.name, "the refusal that waits for a question"
   end
 
   def test_a_deserializer

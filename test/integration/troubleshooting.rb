@@ -184,7 +184,7 @@ Scenario.run do
   members.each(&:stop)
 
   # --- it does not stop, or something is left
-  sleeps = consumer { (started << true) && Thread.stop }
+  sleeps = Class.new(Pelton::Consumer) { define_method(:process) { |_| (started << true) && Thread.stop } }
   consume.(sleeps, "ended by force: …", stop: ->(server) { take(started, 1) && server.stop(timeout: 0.5) })
   over = Thread::Queue.new
   leaves = consumer { (started << true) && Thread.new { over.pop } }

@@ -35,6 +35,8 @@ mod transaction;
 mod unanswered_heartbeat;
 #[cfg(wraps)]
 mod unanswered_request;
+#[cfg(wraps)]
+mod unstable_offset;
 mod wakeup;
 mod without_group;
 
