@@ -16,7 +16,10 @@ class SeekMarksTest < Minitest::Test
       settings.fetch(:concurrency, 1).times { work }
       coordinator.receive(batch(50, 51))
       consumer, old = nil
-      script { |instance| consumer, old = instance, instance.messages.to_a } # rubocop:disable Style/ParallelAssignment
+      script do |instance|
+        consumer = instance
+        old = instance.messages.to_a
+      end
       work until idle?
       mark = -> { old.map { |message| consumer.mark_as_consumed(message) } }
       script { nil }

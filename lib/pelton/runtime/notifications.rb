@@ -91,7 +91,7 @@ module Pelton
     # Adds an object that has calls of consumers and produced messages counted natively, where an event for each would
     # cost too much. `unsubscribe` removes it. From any thread. It has these methods:
     #   calls({group: "billing", topic: "orders", partition: 0})  the Native::CallCounts of this partition's calls
-    #   given({group: "billing", …}, 3)                           a call that runs got so many more messages
+    #   given({group: "billing", …}, 3)                           a call that runs got 3 more messages
     #   counted({group: "billing", …}, 3)                         the call ends: these of its messages were given before
     #   times("pelton.producer#1")                                the Native::SendTimes of a producer that opens
     #: (Object) -> void

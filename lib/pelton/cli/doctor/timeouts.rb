@@ -15,7 +15,7 @@ module Pelton
         HEARTBEAT = 3_000
         POLL = 300_000
         SOCKET = 60_000
-        # A call is long before it is too long: long_call may be so many seconds above what a stop or rebalance waits.
+        # Seconds by which long_call may exceed what a stop or a rebalance waits: a call is long before it is too long.
         SLACK = 10
         SHARED_ID = "of config.kafka makes each message of Pelton.producer a transaction of its own, and a second " \
                     "process fences the first: write `transactional` in the route, or use a Pelton.producer_pool"

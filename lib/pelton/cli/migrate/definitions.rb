@@ -26,7 +26,7 @@ module Pelton
           @queues = ["default"]
           @sidekiq = false
           @producers = []
-          # [owner of a monitor, class of what subscribes to it]: ["Karafka.producer", "DeliveryListener"]
+          # ["Karafka.producer", "DeliveryListener"]: the owner of a monitor, and the class of what subscribes to it.
           @subscriptions = []
           @racecar = []
         end

@@ -20,7 +20,7 @@ module Pelton
         @counted = 0
       end
 
-      # On the worker's thread: the consumer got so many of the batch's messages, and the call goes on.
+      # On the worker's thread: the consumer got this number of the batch's messages, and the call goes on.
       #: (Job, Integer) -> void
       def progress(job, given)
         @counters.each { |counter| counter.given(job.facts, given - @counted) } if @meter

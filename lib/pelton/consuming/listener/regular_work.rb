@@ -13,7 +13,7 @@ module Pelton
       STORE_EVERY = 1.0
       # Seconds that one check of a topic's partition count may take.
       CHECK = 5
-      # A group that has waited so many seconds for its first partitions is reported.
+      # Seconds that a group waits for its first partitions before that is reported.
       JOIN = 10
       private_constant :STORE_EVERY, :CHECK, :JOIN
 
