@@ -83,13 +83,7 @@ class RebalanceTest < Minitest::Test
 
   # The exit code was 0, although the other member repeated the call.
   def test_a_stop_after_the_partition_went_names_the_call_that_still_runs_as_left_undone
-    produce(1)
-    listener = start(revocation_timeout: 0.02).instance_variable_get(:@listeners).first
-    block_jobs
-    subscription.assign_now(["orders", 0])
-    @begun.pop
-    subscription.revoke_now(["orders", 0])
-    event("partition.unfinished")
+    listener = give_away_during_a_call
     stopping = Thread.new { app.stop }
     eventually { listener.repeats.any? } # the call still runs
     @gate.close
@@ -100,13 +94,7 @@ class RebalanceTest < Minitest::Test
 
   # The second line had the time of the moment at which the stop began.
   def test_a_forced_stop_after_the_partition_went_names_the_call_once
-    produce(1)
-    listener = start(revocation_timeout: 0.02).instance_variable_get(:@listeners).first
-    block_jobs
-    subscription.assign_now(["orders", 0])
-    @begun.pop
-    subscription.revoke_now(["orders", 0])
-    event("partition.unfinished")
+    listener = give_away_during_a_call
     refute app.stop(timeout: 0.6)
     assert_equal 1, listener.repeats.size, "the stop counted it when it began"
     left = event("app.forced")[:unfinished_work].grep(/consume runs for/)
@@ -382,6 +370,18 @@ class RebalanceTest < Minitest::Test
   end
 
   private
+
+  # The partition goes to another member while a call runs there. Returns the listener.
+  def give_away_during_a_call
+    produce(1)
+    server = start(revocation_timeout: 0.02)
+    block_jobs
+    subscription.assign_now(["orders", 0])
+    @begun.pop
+    subscription.revoke_now(["orders", 0])
+    event("partition.unfinished")
+    server.instance_variable_get(:@listeners).first
+  end
 
   # A consumer that takes messages one by one, and waits for the gate at this offset.
   def hang_at(offset)
