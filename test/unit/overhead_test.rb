@@ -4,6 +4,7 @@ require_relative "../test_helper"
 require "pelton/reports/process_state"
 require "support/coordinator_kit"
 require "support/fake_feed"
+require "support/fakes"
 
 # What the way of a batch through the framework costs, counted: bench/overhead.rb measures the time.
 class OverheadTest < Minitest::Test
@@ -60,6 +61,9 @@ class OverheadCallsTest < Minitest::Test
   KEYED = 31
   # More, while metrics count it. There were 6.
   COUNTED = 7
+  # Of a message with neither middleware nor label nor partition key. There were 1 and 4.
+  ASYNC = 1
+  SYNC = 4
 
   class Whole < Pelton::Consumer
     def consume = nil
@@ -92,6 +96,16 @@ class OverheadCallsTest < Minitest::Test
     @bus.add_counter(Struct.new(:counts) { def calls(_facts) = counts }.new(counts))
     assert_operator calls(Whole) - plain, :<=, COUNTED
     assert_equal 2 * BATCHES * SIZE, counts.take[:messages]
+  end
+
+  def test_a_plain_produced_message_takes_few_calls
+    producer = Pelton::Producer.new(Pelton::Config.new, native: Fakes::Native.new.to_module)
+    message = { topic: "orders", payload: "x", key: "7", headers: { "a" => "b" } }
+    producer.produce_sync(**message) # opens the client
+    assert_equal ASYNC, count { producer.produce_async(**message) }
+    assert_equal SYNC, count { producer.produce_sync(**message) }
+  ensure
+    producer&.close
   end
 
   def test_process_reports_add_no_call_to_a_batch

@@ -62,8 +62,15 @@ module Pelton
       def produce_sync(topic:, payload:, key: nil, partition: nil, headers: nil, timestamp: nil, partition_key: nil,
                        label: nil, timeout: nil)
         Clock.check(timeout)
-        more = { key:, partition:, headers:, timestamp:, partition_key:, label: }.compact
-        wait(dispatch({ topic:, payload:, **more }, awaited: true), timeout)
+        if !partition_key.nil? || !label.nil? || @partitioner || !@chain.empty?
+          more = { key:, partition:, headers:, timestamp:, partition_key:, label: }.compact
+          return wait(dispatch({ topic:, payload:, **more }, awaited: true), timeout)
+        end
+
+        sent = of_this_process do
+          (@native || native).produce(topic, payload, key, partition, timestamp, headers, @queue_timeout, true)
+        end
+        wait(sent, timeout)
       end
 
       # For the framework: sends a message without the middleware, which it passed when it was produced first.
