@@ -17,6 +17,12 @@ fn main() {
             println!("cargo:rustc-cfg=ruby_gte_{version}");
         }
     }
+    if linux() {
+        // Ruby loads all extensions into one scope of names. There, a function of another one that is called
+        // `__wrap_malloc`, too, would get our calls, or ours its. Only `Init_pelton` is not in an archive. (A
+        // development version of Ruby looks for `ruby_abi_version` as well, so it cannot load the extension.)
+        println!("cargo:rustc-cdylib-link-arg=-Wl,--exclude-libs,ALL");
+    }
     if wraps() {
         println!("cargo:rerun-if-env-changed=OPENSSL_NO_VENDOR");
         if std::env::var("OPENSSL_NO_VENDOR").is_ok_and(|value| value != "0") {
@@ -44,7 +50,11 @@ fn main() {
 /// Whether the linker can put our functions in front of librdkafka's and libc's: librdkafka is in this shared object,
 /// and the linker has `--wrap`.
 fn wraps() -> bool {
-    std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") && std::env::var_os("CARGO_FEATURE_SYSTEM").is_none()
+    linux() && std::env::var_os("CARGO_FEATURE_SYSTEM").is_none()
+}
+
+fn linux() -> bool {
+    std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux")
 }
 
 fn own_allocator() -> bool {
