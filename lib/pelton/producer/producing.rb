@@ -10,10 +10,9 @@ require_relative "piping"
 module Pelton
   class Producer
     # The methods that send, for producers and their variants. A class that includes it provides:
-    #   @native, native, opened  the open native client or nil · opens it · the one of this process or nil
-    #   @source                  the producer whose client it is
-    #   @chain, @partitioner     the middleware · a variant's own partitioner
-    #   @tracer                  config.tracer
+    #   @native, native, opened         the open native client or nil · opens it · the one of this process or nil
+    #   @source                         the producer whose client it is
+    #   @chain, @partitioner, @tracer   the middleware · a variant's own partitioner · config.tracer
     #   @queue_timeout, @delivery_timeout, after_fork
     module Producing
       include Piping
@@ -39,8 +38,7 @@ module Pelton
       def produce_async(topic:, payload:, key: nil, partition: nil, headers: nil, timestamp: nil, partition_key: nil,
                         label: nil)
         if !partition_key.nil? || !label.nil? || @partitioner || !@chain.empty?
-          more = { key:, partition:, headers:, timestamp:, partition_key:, label: }.compact
-          return dispatch({ topic:, payload:, **more })
+          return dispatch(given(topic, payload, key:, partition:, headers:, timestamp:, partition_key:, label:))
         end
 
         (@native || native).produce(topic, payload, key, partition, timestamp, headers, @queue_timeout)
@@ -63,11 +61,10 @@ module Pelton
                        label: nil, timeout: nil)
         Clock.check(timeout)
         if !partition_key.nil? || !label.nil? || @partitioner || !@chain.empty?
-          more = { key:, partition:, headers:, timestamp:, partition_key:, label: }.compact
-          return wait(dispatch({ topic:, payload:, **more }, awaited: true), timeout)
+          message = given(topic, payload, key:, partition:, headers:, timestamp:, partition_key:, label:)
+          sent = dispatch(message, awaited: true)
         end
-
-        sent = of_this_process do
+        sent ||= of_this_process do
           (@native || native).produce(topic, payload, key, partition, timestamp, headers, @queue_timeout, true)
         end
         wait(sent, timeout)
@@ -151,6 +148,8 @@ module Pelton
       end
 
       private
+
+      def given(topic, payload, **more) = { topic:, payload:, **more.compact }
 
       # Raises what sending to this topic would raise immediately.
       def check_topic(topic) = @source.check({ topic: topic, payload: nil })
@@ -275,9 +274,8 @@ module Pelton
       def check_partition_key(given, partition)
         return if given.nil? || (given.is_a?(String) && !given.empty? && !partition)
 
-        raise InvalidMessageError.new(:partition_key, given, "a String that is not empty, or nil") unless partition
-
-        raise InvalidMessageError.new(:partition_key, given, "nil: a partition is given")
+        expected = partition ? "nil: a partition is given" : "a String that is not empty, or nil"
+        raise InvalidMessageError.new(:partition_key, given, expected)
       end
 
       def partition_of(topic, key)
