@@ -89,7 +89,8 @@ module Transfers
       OutboxKit.connect(ENV.fetch("DATABASE"))
       transfers, receipts = topics
       Pelton.configure do |config|
-        config.kafka = { "bootstrap.servers" => ENV.fetch("KAFKA"), "session.timeout.ms" => 6000,
+        config.kafka = { "bootstrap.servers" => ENV.fetch("KAFKA"),
+                         "session.timeout.ms" => 6000, "heartbeat.interval.ms" => 2000,
                          "group.instance.id" => name } # Kafka gives a killed member's place to the next one at once
         config.group_id = "#{transfers}.#{name}"
       end

@@ -33,7 +33,9 @@ module Pelton
     attr_reader :size, :timeout
 
     # Pelton.producer_pool and App#producer_pool make one for you.
-    #   Pelton.producer_pool(size: 5) { |index| { "transactional.id" => "billing-#{ENV.fetch("WORKER")}-#{index}" } }
+    #   Pelton.producer_pool(size: 5) do |index|
+    #     { "transactional.id" => "billing-#{Socket.gethostname}-#{Process.pid}-#{index}" }
+    #   end
     # size: number of producers. timeout: seconds that `with` waits for a free one. kafka: options of librdkafka for all
     # of them. The block returns further options for each; it is called with the producer's number at its first
     # checkout.

@@ -75,6 +75,15 @@ class TestingTransactionsTest < Minitest::Test
 
   def ways = %w[outside tx inside plain].map { |topic| produced_messages(topic).map(&:raw_payload) }
 
+  def test_a_message_that_fails_aborts_its_transaction
+    fail_next(:MSG_SIZE_TOO_LARGE, topic: "totals")
+    pay
+    assert_equal [[], nil], [totals, committed_offset("payments")]
+    assert_equal %i[_INCONSISTENT], consumer_errors.map(&:name)
+    travel 1
+    assert_equal [%w[500], 1], [totals, committed_offset("payments")]
+  end
+
   def test_commit_that_failed_unconfirmed_is_repeated
     pay
     fail_next_commit

@@ -19,6 +19,17 @@ class KeyedTest < Minitest::Test
     assert_equal 1, @owner.named(:ended).size
   end
 
+  def test_a_tick_comes_once_in_each_consumer_object
+    keyed("a", tick_every: 5)
+    start
+    finish(0)
+    ticked = []
+    Consumer.hooks[:tick] = ->(consumer) { ticked << consumer.object_id }
+    coordinator.wake_up(Pelton::Clock.now + 6)
+    work until idle?
+    assert_equal [3, 3], [ticked.size, ticked.uniq.size]
+  end
+
   def test_keys_run_beside_each_other_and_each_in_order
     keyed("aba", max_messages: 1)
     assert_equal [[0], [1]], start

@@ -12,7 +12,11 @@
     end
   },
   "read_uncommitted" => {
-    before: -> { fill("paid", 3) },
-    after: -> { assert_equal "3 committed, 3 in all\n", $stdout.string }
+    before: lambda do
+      { "invoices" => %w[1 2 3], "paid" => %w[1 3 3] }.each do |topic, keys|
+        keys.each { |key| Pelton.producer.produce_sync(topic: topic, key: key, payload: PAID) }
+      end
+    end,
+    after: -> { assert_equal "missing: [\"2\"]\ntwice: [\"3\"]\naborted: 0\n", $stdout.string }
   }
 }

@@ -8,8 +8,8 @@ module Pelton
       # `pelton groups delete`
       class GroupsDelete < GroupCommand
         details <<~TEXT
-          Deletes groups with all their committed offsets; with --topic, only the offsets of these topics.
-          A group with live members stays as it is.
+          Deletes groups with all their committed offsets. A group with live members stays as it is.
+          With --topic, deletes only the offsets of these topics, if no member subscribes to them.
         TEXT
         example "pelton groups delete old", "asks first"
         example "pelton groups delete billing --topic orders:3 --yes", "only one offset"
