@@ -154,8 +154,8 @@ module Pelton
        "Kafka refused a row of the outbox. It stays in the table, and later rows with its key wait for it.",
        { id: "of the row", attempts: "how often it was refused", due_in: "seconds until it is tried again" }],
       ["outbox.measured", %i[rows seconds refused],
-       "What waits in the outbox, as `Pelton::Outbox.stats` returns it. Every config.stats_interval in the process " \
-       "whose relay works, if subscribed.",
+       "What waits in the outbox, as `Pelton::Outbox.stats` returns it. If subscribed, in the process whose relay " \
+       "works: when it begins, also while Kafka is away, and then every config.stats_interval.",
        { rows: "number of rows", seconds: "age of the oldest row", refused: "number of rows that Kafka refused" }],
       ["partition.assigned", %i[group topic partition generation], "Kafka assigned a partition to this process."],
       ["partition.revoked", %i[group topic partition lost generation], "Kafka takes a partition away.",

@@ -233,16 +233,34 @@ class OutboxTest < Minitest::Test
   end
 
   def test_a_session_that_cannot_begin_closes_its_producer
+    closed = without_kafka do
+      error = assert_raises(KeyError) { Pelton::Outbox::Session.new(@app) }
+      assert_equal "no Kafka", error.message
+    end
+    assert_equal [0], closed
+  end
+
+  # Rows waited, and no alert on their age fired: a relay measured only after Kafka had answered it.
+  def test_the_outbox_is_measured_whenever_a_relay_begins_also_while_kafka_is_away
+    write
+    relay = Pelton::Outbox::Relay.new(@app, batch: 500, poll: 0.1)
+    without_kafka { 2.times { assert_raises(KeyError) { relay.run(Pelton::Background::Stop.new) } } }
+    assert_equal %w[outbox.relaying outbox.measured outbox.released] * 2, @events.map(&:name)
+    assert_equal [1, 1], events("measured").map { |event| event[:rows] }
+  end
+
+  # Runs the block with a producer that gets no answer. Returns with which timeouts it was closed.
+  def without_kafka
     closed = []
     producer = Object.new
     producer.define_singleton_method(:init_transactions) { raise KeyError, "no Kafka" }
     producer.define_singleton_method(:close) { |timeout:| closed << timeout }
     require "pelton/outbox/session"
     Pelton::Producer.define_singleton_method(:new) { |*, **| producer }
-    error = assert_raises(KeyError) { Pelton::Outbox::Session.new(@app) }
-    assert_equal ["no Kafka", [0]], [error.message, closed]
+    yield
+    closed
   ensure
-    Pelton::Producer.singleton_class.remove_method(:new) if closed
+    Pelton::Producer.singleton_class.remove_method(:new)
   end
 
   # --- the lock of a database without advisory locks ---

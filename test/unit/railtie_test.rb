@@ -51,6 +51,22 @@ class RailtieTest < Minitest::Test
     assert_equal 9292, @app.config.liveness.port
   end
 
+  # The block of docs/guides/getting-started-rails.md. Without quotes, YAML reads the first as 7, and cuts the second.
+  def test_a_password_from_the_environment_is_read_as_it_is
+    guide = File.read(File.expand_path("../../docs/guides/getting-started-rails.md", __dir__))
+    yaml = guide[/^## Passwords\n+```yaml\n(.*?)^```$/m, 1].sub("production:", "test:")
+    ["007", "a #b", "{ x: \"y\" }\\", "null", "<&ü\u2028\t"].each do |password|
+      ENV["KAFKA_PASSWORD"] = password
+      settings(yaml)
+      assert_equal password, @app.config.kafka["sasl.password"]
+    end
+    ENV.delete("KAFKA_PASSWORD")
+    settings(yaml)
+    assert_equal "", @app.config.kafka["sasl.password"]
+  ensure
+    ENV.delete("KAFKA_PASSWORD")
+  end
+
   def test_no_file_sets_nothing
     Dir.mktmpdir { |folder| Pelton::Railtie::SettingsFile.new(folder, "test").apply(@app.config) }
     assert_equal Pelton::Config.new.to_h, @app.config.to_h

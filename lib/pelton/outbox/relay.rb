@@ -52,6 +52,8 @@ module Pelton
 
         begin
           @bus.publish("outbox.relaying", process: Process.pid)
+          @measured = nil # the metrics forgot it at the last outbox.released
+          measure # before `relay`, which waits until Kafka answers
           relay(lock, stop)
         ensure
           @bus.publish("outbox.released", process: Process.pid)
