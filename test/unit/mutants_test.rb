@@ -53,7 +53,8 @@ class MutantsTest < Minitest::Test
 
     impl Full for Lines {
         fn is_full(&self, sizes: [u8; 4]) -> bool {
-            self.len > sizes.len() && self.text != "}"
+            self.len > sizes.len() && self.text != "} \\
+             < 2"
         }
     }
 
@@ -97,7 +98,7 @@ class MutantsTest < Minitest::Test
       sites = Mutants::RustSites.new(path, RUST).to_a.select { |site| site.line == 20 }
       switches = Mutants::RustSwitches.new(root, sites.each_with_index.to_h { |site, index| [index + 7, site] }).write
       text = File.read(File.join(root, path))
-      body = "{\n        self.len > sizes.len() && self.text != \"}\"\n    }"
+      body = "{\n        self.len > sizes.len() && self.text != \"} \\\n         < 2\"\n    }"
       assert_includes text, "-> bool {\nmatch crate::changes::number() {\n7 => #{body.sub(" > ", " >= ")}\n"
       assert_includes text, "9 => #{body.sub("&&", "||")}\n_ => #{body}\n}\n}\n}\n"
       assert_equal [1, 1], [">= sizes", "|| self"].map { |changed| text.scan(changed).size }

@@ -8,15 +8,16 @@ module Mutants
       def include?(position) = position.between?(opening, closing)
     end
 
-    # Replaces strings, characters and comments by as many blanks.
+    # Replaces strings, also those of several lines, characters and comments by as many blanks.
     #: (String) -> String
     def self.bare(code)
-      code.gsub(%r{"(?:\\.|[^"\\])*"|b?'(?:\\.|[^'\\])'|//.*}) { |text| " " * text.bytesize }.b
+      words = %r{r(#+)".*?"\1|"(?:\\.|[^"\\])*"|b?'(?:\\.|[^'\\])'|//[^\n]*}m
+      code.gsub(words) { |text| text.b.gsub(/[^\n]/n, " ") }.b
     end
 
     #: (String) -> void
     def initialize(text)
-      @bare = text.each_line.map { |line| RustFunctions.bare(line) }.join
+      @bare = RustFunctions.bare(text)
     end
 
     # Without those that stand in another function, and those that the compiler runs (`const fn`).

@@ -36,19 +36,19 @@ module Mutants
       start = 0
       code = @text[/\A.*?(?=^mod tests \{|\z)/m]
       bodies = RustFunctions.new(@text).bodies
+      bare = RustFunctions.bare(@text)
       sites = code.each_line.with_index(1).flat_map do |line, number|
         start += line.bytesize
-        of_line(line, number, start - line.bytesize)
+        of_line(line, bare.byteslice(start - line.bytesize, line.bytesize), number, start - line.bytesize)
       end
       sites.select { |site| bodies.any? { |body| body.include?(site.before) } }
     end
 
     private
 
-    def of_line(code, line, start)
+    def of_line(code, bare, line, start)
       return [] if code.match?(%r{^\s*(//|#|use |pub use |fn |pub fn |pub\(.*fn |impl|mod |struct|enum|type )})
 
-      bare = RustFunctions.bare(code)
       PATTERNS.flat_map do |operator, rows|
         rows.flat_map do |pattern, change|
           bare.to_enum(:scan, pattern).map do
