@@ -210,6 +210,32 @@ class EmbeddedConsumeProduceTest < Minitest::Test
     double&.close
   end
 
+  # The arguments of a process, such as a URL with its password, are no secret.
+  def test_produce_needs_no_password_in_its_arguments_if_the_route_has_the_registry
+    double = RegistryDouble.new
+    double.authorization = "Basic #{["ann:secret"].pack("m0")}"
+    name = topic
+    double.add("#{name}-value", JSON.generate(type: "record", name: "Order", fields: [{ name: "id", type: "long" }]))
+    registry = Pelton::Registry.new(double.url, user: "ann", password: "secret", retries: 0)
+    reader = consumer { nil }
+    app = app { topic(name, to: reader) { decode :avro, registry: registry } }
+    code, _, err = pelton("produce", name, "--format", "avro", input: '{"id":7}', app: app)
+    assert_equal 0, code, err
+    code, out, err = pelton("consume", name, "--from", "beginning", "--until", "end", app: app)
+    assert_equal [0, { "id" => 7 }], [code, JSON.parse(out)["payload"]], err
+  ensure
+    double&.close
+  end
+
+  def test_produce_without_the_registry_of_a_route_says_what_it_needs
+    name = topic
+    reader = consumer { nil }
+    app = app { topic(name, to: reader) { decode :avro, schema: '"long"' } }
+    code, _, err = pelton("produce", name, "--format", "avro", input: "7", app: app)
+    assert_equal 1, code
+    assert_match(/--format avro: needs --registry URL, or -r .* whose route has decode :avro and a registry/, err)
+  end
+
   def test_avro_that_was_consumed_can_be_produced_with_all_its_digits
     skip "no gem bigdecimal for this Ruby" unless defined?(::BigDecimal)
     double = RegistryDouble.new

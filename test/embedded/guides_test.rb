@@ -195,7 +195,8 @@ class GuidesTest < Minitest::Test
   end
 
   def run_block(snippet, within: "%s", change: {}, before: nil, after: nil, raises: nil, given: {})
-    File.write("order.avsc", SCHEMA)
+    Dir.mkdir("schemas")
+    File.write("schemas/orders-value.avsc", SCHEMA)
     ENV["REGISTRY_PASSWORD"] = "secret"
     set(:test, self)
     instance_exec(&before) if before

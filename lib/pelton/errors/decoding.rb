@@ -3,8 +3,8 @@
 # Errors of decoding. errors.rb loads this file.
 module Pelton
   # A payload, key or headers cannot be decoded as the route says. Raised where they are read.
-  # What to do: Send the message to the dead letters, or correct `decode`. `excerpt` shows a part of the payload; the
-  # error's message does not, because payloads may be private.
+  # What to do: Send the message to the dead letters, or correct `decode`. For its subclass SchemaUnavailable see there.
+  # `excerpt` shows a part of the payload; the error's message does not, because payloads may be private.
   #   DecodeError.new("orders", 3, 1207, "no JSON")
   class DecodeError < Error
     # Bytes of an excerpt before and after the position.

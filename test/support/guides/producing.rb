@@ -22,6 +22,7 @@
       eventually(20) { counter.failures == { ["orders", :_UNKNOWN_PARTITION] => 2 } }
     end
   },
+  "sasl.username" => { before: -> { ENV["KAFKA_PASSWORD"] = "secret" } },
   "pipe_sync" => {
     after: lambda do
       piped = read("orders.eu", 1).first

@@ -6,7 +6,6 @@ using = '{ "type": "record", "name": "Order", "fields": [{ "name": "total", "typ
 {
   'Dir["schemas/*.avsc"]' => {
     before: lambda do
-      Dir.mkdir("schemas")
       File.write("schemas/orders-value.avsc", '{ "type": "record", "name": "Order", "fields": [] }')
     end,
     after: -> { assert_equal ["POST /subjects/orders-value/versions"], @registry.requests }
@@ -20,7 +19,6 @@ using = '{ "type": "record", "name": "Order", "fields": [{ "name": "total", "typ
   },
   "references: [price]" => {
     before: lambda do
-      Dir.mkdir("schemas")
       File.write("schemas/shop.Price-value.avsc", price)
       File.write("schemas/orders-value.avsc", using)
     end,

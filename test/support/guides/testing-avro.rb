@@ -5,7 +5,6 @@ order = '{ "type": "record", "name": "Order", "fields": [{ "name": "id", "type":
 {
   "registry.compatible?" => {
     before: lambda do
-      Dir.mkdir("schemas")
       File.write("schemas/orders-value.avsc", order)
     end,
     after: -> { assert_equal ["POST /compatibility/subjects/orders-value/versions/latest"], @registry.requests }

@@ -7,6 +7,7 @@ require_relative "../../runtime/clock"
 require_relative "../messages/line_format"
 require_relative "../messages/lines"
 require_relative "../messages/message_command"
+require_relative "../messages/message_format"
 require_relative "../messages/sent_lines"
 require_relative "../values"
 
@@ -42,7 +43,8 @@ module Pelton
         option :format, "--format FORMAT", "what the payloads are; json is checked, hex becomes bytes",
                choices: LineFormat::NAMES
         option :registry, "--registry URL", "schema registry, for Avro; with a login: https://user:password@host. " \
-                                            "The latest schema of the subject is used"
+                                            "Without it, --format avro uses that of the topic's route (-r). The " \
+                                            "latest schema of the subject is written"
         option :subject, "--subject NAME", "the subject of that schema, instead of TOPIC-value"
         option(:rate, "--rate RATE", "send at most this many: 100/s, 6000/min") { |text| Values.rate("--rate", text) }
         option :timeout, "--timeout SECONDS", "wait this long to find the topic", type: Float, default: 10
@@ -78,7 +80,7 @@ module Pelton
 
         def run
           interruption
-          @format = LineFormat.new(topic, **options, headers: headers)
+          @format = LineFormat.new(topic, **options, decoder: decoder, headers: headers)
           @producer = quiet_app.producer
           # The line that was read last, and the first failures: [{ line: 3, reason: "…" }].
           @line = 0
@@ -88,6 +90,11 @@ module Pelton
           send_all
           report
           @sent.failed.zero? ? 0 : 1
+        end
+
+        # Names the registry of --format avro without --registry; nil: not needed, or the topic's route has none.
+        def decoder
+          MessageFormat.decoder_of(app, topic) if options[:format] == "avro" && options[:registry].nil?
         end
 
         # { "source" => "shell", "tags" => ["a", "b"] }

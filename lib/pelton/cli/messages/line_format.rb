@@ -13,14 +13,16 @@ module Pelton
     #   LineFormat.new("orders", key_separator: ":").message("7:{}") # => { topic: "orders", key: "7", payload: "{}" }
     class LineFormat
       NAMES = %w[string json avro hex].freeze
-      NO_REGISTRY = "needs --registry URL"
+      NO_REGISTRY = "needs --registry URL, or -r with a file whose route has decode :avro and a registry"
       private_constant :NO_REGISTRY
 
       # options: those of the command: json_lines, key, key_separator, headers, partition, null_value, format, registry,
-      # subject. Raises ConfigError for options that cannot be combined.
-      #: (String, **untyped) -> void
-      def initialize(topic, **options)
+      # subject. decoder: that of the topic's route, whose registry is used without `registry`; nil: none. Raises
+      # ConfigError for options that cannot be combined.
+      #: (String, ?decoder: Avro::Decoder?, **untyped) -> void
+      def initialize(topic, decoder: nil, **options)
         @topic = topic
+        @decoder = decoder
         @options = options
         @format = options[:format] || ("avro" if options[:registry])
         check
@@ -45,9 +47,7 @@ module Pelton
       end
 
       def check
-        refuse("--registry", "works only with --format avro") if @options[:registry] && @format != "avro"
-        refuse("--format avro", NO_REGISTRY) if @format == "avro" && @options[:registry].nil?
-        refuse("--subject", "works only with --format avro") if @options[:subject] && @format != "avro"
+        check_avro(@format == "avro")
         return unless @options[:json_lines]
 
         refuse("--json-lines", "cannot be combined with --key-separator") if @options[:key_separator]
@@ -56,12 +56,19 @@ module Pelton
           @format && @format != "avro"
       end
 
+      def check_avro(used)
+        refuse("--registry", "works only with --format avro") if @options[:registry] && !used
+        refuse("--subject", "works only with --format avro") if @options[:subject] && !used
+        refuse("--format avro", NO_REGISTRY) if used && !@options[:registry] && !@decoder&.asks?
+      end
+
       def refuse(option, reason) = raise(ConfigError.new(option, nil, reason))
 
       def use_avro
-        @registry = Registry.new(@options[:registry])
+        decoder = @options[:registry] ? Avro::Decoder.new(registry: @options[:registry]) : @decoder
+        @registry = decoder.registry
         @subject = @options[:subject] || "#{@topic}-value"
-        @serializer = Avro::Serializer.new(registry: @registry, subject: @subject)
+        @serializer = decoder.serializer(subject: @subject)
       end
 
       def of_json(line)

@@ -39,6 +39,13 @@ module Pelton
           routes.find { |route| route.dead_letter_topics.include?(topic) || route.retry_topic?(topic) }
       end
 
+      # The Avro decoder of a topic's route, by `route_of`; nil without one.
+      #: (App, String) -> Avro::Decoder?
+      def self.decoder_of(app, topic)
+        given = route_of(app, topic)&.decode
+        given[:decoder] if given.is_a?(Hash) && Formats.name(given) == :avro
+      end
+
       # Options of Pelton.each.
       #: () -> Hash[Symbol, untyped]
       def options
