@@ -2,6 +2,7 @@
 
 require "test_helper"
 require "support/native_kit"
+require "support/zoned_time"
 
 class NativeProducerTest < Minitest::Test
   include NativeKit
@@ -57,9 +58,10 @@ class NativeProducerTest < Minitest::Test
     writer = producer
     writer.produce(topic, "1", nil, 0, 1_234_567_890_123, nil, 1).wait(timeout: 60)
     writer.produce(topic, "2", nil, 0, nil, nil, 1).wait(timeout: 60)
-    writer.produce(topic, "3", nil, 0, Time.at(1_234_567_890, 123_999, :usec), nil, 1).wait(timeout: 60)
-    given, made, time = messages(topic, 3)
-    assert_equal [1_234_567_890_123] * 2, [given, time].map(&:timestamp_ms)
+    time = Time.at(1_234_567_890, 123_999, :usec)
+    [time, ZonedTime.new(time)].each { |value| writer.produce(topic, "3", nil, 0, value, nil, 1).wait(timeout: 60) }
+    given, made, *times = messages(topic, 4)
+    assert_equal [1_234_567_890_123] * 3, [given, *times].map(&:timestamp_ms)
     assert_in_delta Time.now.to_f * 1000, made.timestamp_ms, 60_000
   end
 
@@ -68,7 +70,8 @@ class NativeProducerTest < Minitest::Test
     good = { topic: "t", payload: "p", key: "k", partition: -1, timestamp: nil, headers: nil }
     bad = { topic: [nil, 1, :t, "", "\xff", "a" * 300, "a\0b"], payload: [1, :p, {}], key: [1, :k, ["k"]],
             partition: [-2, "1", 1.5, 2**40],
-            timestamp: [-1, 0, "now", Time.at(-1), Time.at(0), Time.utc(10**30), Time.at(27_670_116_110_564_325)],
+            timestamp: [-1, 0, "now", Time.at(-1), Time.at(0), Time.utc(10**30), Time.at(27_670_116_110_564_325),
+                        ZonedTime.new("now"), ZonedTime.new(Time.at(0))],
             headers: [1, [], { name: "v" }, { "n" => 1 }, { "n" => [1] }, { 1 => "v" }, { "n" => { "a" => "b" } },
                       { "a\0b" => "v" }, { "ok" => "v", "\0" => nil }] }
     bad.each do |name, values|

@@ -3,6 +3,7 @@
 require "test_helper"
 require "pelton"
 require "support/registry_double"
+require "support/zoned_time"
 require "tmpdir"
 
 # Avro payloads, keys and headers for producers, with numbers of a registry.
@@ -32,6 +33,16 @@ class NativeSerializerTest < Minitest::Test
     double.registers = false
     refused = Pelton::Avro::Serializer.new(registry: registry, schema: LONG, register: true)
     assert_equal 409, assert_raises(Pelton::RegistryError) { refused.serialize({ a: 1 }, topic: "o") }.status
+  end
+
+  # It was refused, though it is what each `created_at` in Rails is.
+  def test_a_time_of_rails_is_written_like_a_time
+    schema = JSON.generate(type: "record", name: "shop.T",
+                           fields: [{ name: "at", type: { type: "long", logicalType: "timestamp-millis" } }])
+    serializer = Pelton::Avro::Serializer.new(registry: client, schema: schema, register: true)
+    time = Time.new(2026, 1, 1, 12, 0, Rational(5, 1000), "+02:00")
+    written = [time, ZonedTime.new(time)].map { |at| serializer.serialize({ at: at }, topic: "o") }
+    assert_equal written.first, written.last
   end
 
   def test_a_serializer_as_middleware

@@ -84,19 +84,28 @@ pub fn time_millis(value: Value) -> Option<i64> {
 
 /// The same as seconds, and nanoseconds of the next one.
 pub fn time(value: Value) -> Option<(i64, u32)> {
+    let time = if is_time(value) { value } else { time_inside(value)? };
     let (mut seconds, mut nanos) = (0, 0);
     let read = || {
         // SAFETY: a live Time; what it raises (a year without end, an uninitialised Time), `protect` catches.
-        let time = unsafe { rb_sys::rb_time_timespec(value.as_raw()) };
+        let time = unsafe { rb_sys::rb_time_timespec(time.as_raw()) };
         (seconds, nanos) = (time.tv_sec, time.tv_nsec);
         rb_sys::Qnil as VALUE
     };
-    // SAFETY: a live VALUE and a constant of the process.
-    let is_time = unsafe { rb_sys::rb_obj_is_kind_of(value.as_raw(), rb_sys::rb_cTime) != rb_sys::Qfalse as VALUE };
-    if !is_time || protect(read).is_err() {
-        return None;
-    }
+    protect(read).ok()?;
     Some((seconds, nanos as u32))
+}
+
+fn is_time(value: Value) -> bool {
+    // SAFETY: a live VALUE and a constant of the process.
+    unsafe { rb_sys::rb_obj_is_kind_of(value.as_raw(), rb_sys::rb_cTime) != rb_sys::Qfalse as VALUE }
+}
+
+/// An ActiveSupport::TimeWithZone says that it is a Time, but has one.
+fn time_inside(value: Value) -> Option<Value> {
+    let ruby = Ruby::get_with(value);
+    let says_so: bool = value.funcall("is_a?", (ruby.class_time(),)).ok()?;
+    if says_so { value.funcall("to_time", ()).ok().filter(|time| is_time(*time)) } else { None }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
