@@ -229,7 +229,7 @@ module Pelton
        { messages: "number of messages", lag: "seconds between the due time of the first one and the sending" }],
       ["stats.measured",
        %i[threads native_threads descriptors memory consumers consumer_threads lags stopped calls long_calls jobs
-          leaked],
+          leaked process],
        "Numbers of the process, as `Pelton.stats` returns them. Every config.stats_interval while a server runs, if " \
        "subscribed.",
        { threads: "Ruby threads by kind", native_threads: "native threads by name", descriptors: "open descriptors",
@@ -237,7 +237,7 @@ module Pelton
          consumers: "consumer objects per partition", consumer_threads: "threads of consumers per partition",
          lags: "messages per partition that are not done", stopped: "partitions that stopped, with the offset",
          calls: "seconds of the longest present call per partition", long_calls: "those that run for `long_call`",
-         jobs: "`{ running: 2, waiting: 7, aside: 0 }`", leaked: "number of leaked threads that still run" }],
+         jobs: "`{ running: 2, waiting: 7, aside: 0 }`", leaked: "leaked threads", process: "its number, or nil" }],
       ["workers.scaled", %i[from to], "The number of worker threads was changed (Server#concurrency=).",
        { from: "number before", to: "number now" }],
       ["worker.replaced", %i[worker],

@@ -106,6 +106,16 @@ class StatsdTest < Minitest::Test
     assert_equal(lines.map { |line| "pelton.#{line}" }, received)
   end
 
+  # An agent kept the gauge of the process that came last.
+  def test_gauges_of_several_processes_have_the_process_as_a_tag
+    statsd
+    @bus.publish("stats.measured", jobs: { running: 1 }, lags: { "g" => { "a" => { 0 => 7 } } }, long_calls: {},
+                                   calls: { "g" => { "a" => { 0 => 0 } } }, process: 2)
+    lines = ["jobs.running:1|g|#process:2", "lag:7|g|#group:g,topic:a,process:2",
+             "longest_call:0|g|#group:g,topic:a,process:2", "long_calls:0|g|#group:g,topic:a,process:2"]
+    assert_equal(lines.map { |line| "pelton.#{line}" }, received)
+  end
+
   def test_a_unix_socket_that_comes_later
     Dir.mktmpdir do |folder|
       @address = "unix:#{folder}/dsd.socket"

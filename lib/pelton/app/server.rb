@@ -115,6 +115,7 @@ module Pelton
     #   calls             seconds of each partition's longest present call, or 0; long_calls: those that are long
     #   jobs              calls of consumers' methods; aside: those that wait for Kafka without a worker
     #   leaked            threads that still run after their consumer ended
+    #   process           the number of the process with --processes, or nil
     #   { threads: { "pelton.worker" => 5, "other" => 1 }, native_threads: { "rdk:broker" => 3 }, descriptors: 40,
     #     consumers: { "billing" => { "orders" => { 0 => 1 } } }, leaked: 0, jobs: { running: 2, waiting: 7, aside: 0 },
     #     consumer_threads: { "billing" => { "orders" => { 0 => 2 } } },
@@ -122,7 +123,7 @@ module Pelton
     #: () -> Hash[Symbol, untyped]
     def stats
       none = { consumers: {}, consumer_threads: {}, lags: {}, stopped: {}, calls: {}, long_calls: {}, leaked: 0,
-               jobs: { running: 0, waiting: 0, aside: 0 } }
+               jobs: { running: 0, waiting: 0, aside: 0 }, process: nil }
       return @server.stats unless [nil, :stopped].include?(@server&.status)
 
       { **MemoryBudget.stats(@config, Native.for(@native)), **none }

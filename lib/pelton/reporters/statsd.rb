@@ -90,11 +90,13 @@ module Pelton
 
       # Every config.stats_interval (30 s).
       def on_stats_measured(event)
-        rows = event[:jobs].map { |state, number| ["jobs.#{state}", number, "g", {}] }
+        rows = event[:jobs].map { |state, number| ["jobs.#{state}", number, {}] }
         event[:lags].each do |group, topics|
-          topics.each { |topic, lags| rows << ["lag", lags.each_value.sum, "g", { group: group, topic: topic }] }
+          topics.each { |topic, lags| rows << ["lag", lags.each_value.sum, { group: group, topic: topic }] }
         end
-        deliver(rows + calls(event))
+        # An agent keeps one value of a gauge with these tags, so each process has one of its own.
+        process = event.payload.slice(:process)
+        deliver((rows + calls(event)).map { |name, value, tags| [name, value, "g", { **tags, **process }] })
       end
 
       # Closes the socket. A later event opens it again.
@@ -110,8 +112,8 @@ module Pelton
         event[:calls].flat_map do |group, topics|
           topics.flat_map do |topic, found|
             route = { group: group, topic: topic }
-            [["longest_call", found.each_value.max.round(3), "g", route],
-             ["long_calls", event[:long_calls].dig(group, topic).to_h.size, "g", route]]
+            [["longest_call", found.each_value.max.round(3), route],
+             ["long_calls", event[:long_calls].dig(group, topic).to_h.size, route]]
           end
         end
       end

@@ -43,6 +43,7 @@ module Pelton
                    process: nil, generations: Hash.new(0), missing_topics: nil, recurring: [], sent: -> { 0 },
                    middleware: Producer::Middleware.new)
       @config = config
+      @process = process
       @groups = groups
       @bus = bus
       @native = native
@@ -195,7 +196,7 @@ module Pelton
     #: () -> Hash[Symbol, untyped]
     def stats
       memory = MemoryBudget.stats(@config, Native.for(@native))
-      { **memory, **@listeners.stats, jobs: @jobs.counts, leaked: @monitor.leaked }
+      { **memory, **@listeners.stats, jobs: @jobs.counts, leaked: @monitor.leaked, process: @process }
     end
 
     # What each partition does or waits for, and where every thread is, as text. `pelton server` prints it at TTIN.
