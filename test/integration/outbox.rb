@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "support/scenario"
+require "support/probe"
 require "support/rails_app"
 
 # The outbox of a real Rails app, as its developers would write it: the generator, one line in config/pelton.rb, a model
@@ -23,6 +24,13 @@ Scenario.run do
     %w[outbox.relaying outbox.released].each { |name| Pelton.subscribe(name) { warn name } }
   RUBY
   app.write("config/pelton.yml", "#{app.read("config/pelton.yml")}\ndevelopment:\n  create_topics: false\n")
+  app.write("config/initializers/health.rb", <<~RUBY)
+    require "pelton/metrics"
+    Pelton.configure do |config|
+      config.liveness.port = ENV["HEALTH_PORT"].to_i if ENV["HEALTH_PORT"]
+      config.liveness.metrics = Pelton::Metrics.new
+    end
+  RUBY
   app.write("app/consumers/orders_consumer.rb", <<~RUBY)
     class OrdersConsumer < ApplicationConsumer
       def process(message) = Rails.logger.info("consumed order \#{message.payload["id"]}")
@@ -60,7 +68,9 @@ Scenario.run do
   # --- the server relays it, and two more processes stand by ---
 
   servers = Array.new(2) { child(*app.pelton("server")) }
-  relay = child(*app.pelton("outbox"))
+  environment, command = app.pelton("outbox")
+  port = TestBroker.free_port
+  relay = child({ **environment, "HEALTH_PORT" => port.to_s }, command)
   all = -> { [*servers, relay].map(&:output).join("\n---\n") }
   eventually(60, -> { "an empty outbox: #{rows.()}\n#{all.()}" }) { rows.().empty? }
   app.runner("3.times { Order.create!(total: 3) }")
@@ -81,6 +91,15 @@ Scenario.run do
   # One that waits too long for Kafka or the processor loses its lease to another one.
   working = -> { %w[relaying released].map { |word| all.().scan("outbox.#{word}").size }.reduce(:-) }
   eventually(60, -> { "one relay works, not #{working.()}\n#{all.()}" }) { working.() == 1 }
+  ready = lambda do
+    Probe.probe(port, "/ready")
+  rescue Errno::ECONNREFUSED
+    nil # it loads the app
+  end
+  answer = nil
+  eventually(60, -> { "an endpoint\n#{all.()}" }) { answer = ready.() }
+  equal([200, { healthy: true, status: "running", reasons: [] }], [answer.status, answer.json],
+        "ready, whether it stands by or not")
 
   # --- a topic that does not exist holds its messages back, and nothing else ---
 
@@ -95,8 +114,19 @@ Scenario.run do
 
   # --- the end: the lease is given back, so the next relay begins at once ---
 
-  [*servers, relay].each { |process| process.kill(:TERM) }.each do |process|
-    equal(0, exit_code(process, 60), "exit code\n#{process.output}")
+  finish = lambda do |processes|
+    processes.each { |process| process.kill(:TERM) }.each do |process|
+      equal(0, exit_code(process, 60), "exit code\n#{process.output}")
+    end
   end
+  finish.(servers)
+  app.runner("Order.create!(total: 5)")
+  metrics = -> { Probe.probe(port, "/metrics").body }
+  eventually(60, -> { "a message sent by it\n#{metrics.()}\n#{all.()}" }) do
+    metrics.().match?(/^pelton_outbox_sent_messages_total [1-9]/)
+  end
+  check(metrics.().match?(/^pelton_outbox_rows \d/), "the rows that wait\n#{metrics.()}")
+  finish.([relay])
+  check(Probe.refused?(port), "its endpoint ended with it")
   equal([[nil]], app.rows("SELECT holder FROM pelton_outbox_relays"), "nobody has the lease")
 end

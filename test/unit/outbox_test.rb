@@ -234,7 +234,7 @@ class OutboxTest < Minitest::Test
 
   def test_a_session_that_cannot_begin_closes_its_producer
     closed = without_kafka do
-      error = assert_raises(KeyError) { Pelton::Outbox::Session.new(@app) }
+      error = assert_raises(KeyError) { Pelton::Outbox::Session.new(@app, "id") }
       assert_equal "no Kafka", error.message
     end
     assert_equal [0], closed

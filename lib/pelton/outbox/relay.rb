@@ -30,21 +30,63 @@ module Pelton
         # Most rows of the next transaction.
         @limit = @batch
         @measured = nil
+        # When the loop came by last, in monotonic seconds. nil: it does not run, or waits with a limit of its own.
+        # Written by its thread only.
+        @turned_at = nil
+        # Of the last `run`.
+        @stop = nil
       end
 
       # Works until `stop` is asked.
       #: (Background::Stop) -> void
       def run(stop)
+        @stop = stop
+        @turned_at = Clock.now
         Connections.own do |connection|
           lock = Locks.for(connection)
           until stop.stop?
             lead(lock, connection, stop)
-            stop.wait(STAND_BY)
+            waiting { stop.wait(STAND_BY) }
           end
         end
+      ensure
+        @turned_at = nil # after an error, Background starts it again
       end
 
+      # For Liveness: the problem that only a restart of the process would solve, a call that hangs. The absence of
+      # Kafka or of the database, and another relay that works, are none. From any thread.
+      #: () -> Array[String]
+      def health_problems
+        turned_at = @turned_at or return []
+        seconds = Clock.now - turned_at
+        gap = @app.config.liveness.max_poll_gap
+        return [] if seconds <= gap
+
+        [format("outbox: its relay has hung for %.0f s, for example in a database call (liveness.max_poll_gap: %g s)",
+                seconds, gap)]
+      end
+
+      # For Liveness, as Server#status. From any thread.
+      #: () -> Symbol
+      def status = @stop&.stop? ? :stopping : :running
+
       private
+
+      # Runs the block, which waits for Kafka, for rows or for the lock. Each of these has a limit of its own.
+      def waiting
+        @turned_at = nil
+        yield
+      ensure
+        @turned_at = Clock.now
+      end
+
+      # Asked while it waits for Kafka.
+      def go_on?(lock, stop)
+        @turned_at = Clock.now
+        !stop.stop? && lock.held?
+      ensure
+        @turned_at = nil
+      end
 
       # Works while it has the lock.
       def lead(lock, connection, stop)
@@ -69,10 +111,11 @@ module Pelton
       end
 
       def relay(lock, stop)
-        session = Session.new(@app)
+        id = Locks::RelayRow.only.transactional_id
+        session = waiting { Session.new(@app, id) }
         while !stop.stop? && lock.held?
           measure
-          lock.wait(@poll, stop) if pass(session) { !stop.stop? && lock.held? }.zero?
+          waiting { lock.wait(@poll, stop) } if pass(session) { go_on?(lock, stop) }.zero?
         end
       ensure
         session&.close
@@ -84,7 +127,7 @@ module Pelton
         return 0 if rows.empty?
 
         started = Clock.now
-        refused = session.publish(rows, &go_on)
+        refused = waiting { session.publish(rows, &go_on) }
         return 0 if refused.nil?
 
         Connections.lend { refused.empty? ? published(rows, started) : refused(rows, refused) }

@@ -22,12 +22,13 @@ module Pelton
                          REQUEST_TIMED_OUT NOT_ENOUGH_REPLICAS NOT_ENOUGH_REPLICAS_AFTER_APPEND].freeze
       private_constant :SAFE, :CLOSE, :STEP, :TOPIC, :NOT_ITS_FAULT
 
-      #: (App) -> void
-      def initialize(app)
+      # transactional_id: of RelayRow.
+      #: (App, String) -> void
+      def initialize(app, transactional_id)
         config = app.config.dup
         config.reload_fenced = false
         @producer = Producer.new(config, bus: app.notifications,
-                                         kafka: { **SAFE, "transactional.id" => Locks::RelayRow.only.transactional_id })
+                                         kafka: { **SAFE, "transactional.id" => transactional_id })
         @producer.init_transactions
       rescue StandardError
         @producer&.close(timeout: 0)

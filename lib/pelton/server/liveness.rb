@@ -7,8 +7,9 @@ require_relative "../errors"
 require_relative "../runtime/threads"
 
 module Pelton
-  # Answers health checks by HTTP, from the start of a server to the end of its shutdown. config.liveness.port starts
-  # it. One thread, "pelton.liveness", serves all connections; a slow one does not hold up the others.
+  # Answers health checks by HTTP, from the start of a server (or of `pelton outbox`) to the end of its shutdown.
+  # config.liveness.port starts it. One thread, "pelton.liveness", serves all connections; a slow one does not hold up
+  # the others.
   #   GET /live, /started   200, or 500 if only a restart of the process would help (Server#health_problems)
   #   GET /ready            200, or 500 also while the server is quiet or shuts down
   #   GET /metrics          what config.liveness.metrics returns, a Rack app; only if it is set
@@ -47,9 +48,10 @@ module Pelton
       body.close if body.respond_to?(:close)
     end
 
-    # Listens on the port; `start` answers. server: nil in the parent of several processes, which has no health checks.
+    # Listens on the port; `start` answers. server: a Server, or the relay of `pelton outbox`, which has its methods
+    # `health_problems` and `status`; nil in the parent of several processes, which has no health checks.
     # process: number of this process, added to the port. Raises ConfigError if it cannot listen.
-    #: (Config::Liveness, Server?, Notifications, ?Integer, ?metrics: untyped) -> void
+    #: (Config::Liveness, untyped, Notifications, ?Integer, ?metrics: untyped) -> void
     def initialize(settings, server, bus, process = 0, metrics: settings.metrics)
       @server = server
       @bus = bus

@@ -174,7 +174,9 @@ module Pelton
        "Port on which the parent of `pelton server --processes` answers `/metrics` for all processes, also without " \
        "`port`. Unset: each process shows its own."],
       [:bind, :text, "0.0.0.0", "Address of these ports. `::` includes IPv6."],
-      [:max_poll_gap, :long_seconds, 300, "A group whose listener has not polled for this long is unhealthy.", SECONDS],
+      [:max_poll_gap, :long_seconds, 300,
+       "A group whose listener has not polled for this long is unhealthy, and `pelton outbox` whose relay hangs for " \
+       "this long.", SECONDS],
       [:max_consume_time, :positive_seconds, nil,
        "A call of a consumer's method (with `process`: for one message) that takes longer is unhealthy. Unset: no " \
        "limit.",
