@@ -21,7 +21,12 @@ fn main() {
         // Ruby loads all extensions into one scope of names. There, a function of another one that is called
         // `__wrap_malloc`, too, would get our calls, or ours its. Only `Init_pelton` is not in an archive. (A
         // development version of Ruby looks for `ruby_abi_version` as well, so it cannot load the extension.)
-        println!("cargo:rustc-cdylib-link-arg=-Wl,--exclude-libs,ALL");
+        // Zig's linker does not know `--exclude-libs`. It takes the last version script, and bin/gems gives it one.
+        println!("cargo:rerun-if-env-changed=PELTON_VERSION_SCRIPT");
+        match std::env::var("PELTON_VERSION_SCRIPT") {
+            Ok(path) => println!("cargo:rustc-cdylib-link-arg=-Wl,--version-script={path}"),
+            Err(_) => println!("cargo:rustc-cdylib-link-arg=-Wl,--exclude-libs,ALL"),
+        }
     }
     if wraps() {
         println!("cargo:rerun-if-env-changed=OPENSSL_NO_VENDOR");

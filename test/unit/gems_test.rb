@@ -110,6 +110,15 @@ class GemsTest < Minitest::Test
     assert_nil symbols("(GLIBC_2.28) fcntl64").check("2.28")
   end
 
+  def test_an_extension_that_exports_names_which_other_libraries_may_have_is_refused
+    line = "000000000038df90 g    DF .text	0000000000000006  Base        "
+    assert_nil Gems::Symbols.new("#{line}Init_pelton\n").check("2.28")
+    table = "#{line}Init_pelton\n#{line}__wrap_malloc\n"
+    error = assert_raises(Gems::Failure) { Gems::Symbols.new(table).check("2.28") }
+
+    assert_includes error.message, "more than Init_pelton: __wrap_malloc"
+  end
+
   def test_an_extension_of_more_than_10_megabytes_is_refused_with_its_size
     FileUtils.touch("#{@folder}/pelton.so")
     File.truncate("#{@folder}/pelton.so", 10_000_000)

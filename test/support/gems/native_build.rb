@@ -12,6 +12,7 @@ module Gems
     # All of it is below one path, because OpenSSL keeps the path that it was built in.
     FOLDER = "/var/tmp/pelton-gems"
     GLIBC = "2.28"
+    VERSION_SCRIPT = "#{FOLDER}/tools/exported.map".freeze
     TOOLS = %w[ziglang==0.17.1 cargo-zigbuild==0.24.1].freeze
     MAXIMUM_BYTES = 10_000_000
 
@@ -88,6 +89,7 @@ module Gems
         FileUtils.touch(wanted)
       end
       { "zig-cc" => "cc", "zig-c++" => "c++" }.each { |name, language| compiler(name, language) }
+      File.write(VERSION_SCRIPT, "{ global: #{Symbols::EXPORTED.join("; ")}; local: *; };\n")
     end
 
     def compiler(name, language)
@@ -128,7 +130,7 @@ module Gems
       target = @target.sub("-unknown", "")
       target += ".#{GLIBC}" if target.end_with?("gnu")
       { "PELTON_TARGET" => target, "CC" => "zig-cc", "CXX" => "zig-c++", "LDFLAGS" => "-Wl,--undefined-version",
-        "PATH" => "#{FOLDER}/tools/bin:#{ENV.fetch("PATH")}",
+        "PELTON_VERSION_SCRIPT" => VERSION_SCRIPT, "PATH" => "#{FOLDER}/tools/bin:#{ENV.fetch("PATH")}",
         "CARGO_TARGET_#{@target.upcase.tr("-", "_")}_LINKER" => "zig-cc" }
     end
 
@@ -147,14 +149,21 @@ module Gems
 
   # The dynamic symbols of a library, as `objdump -T` prints them.
   class Symbols
+    EXPORTED = %w[Init_pelton].freeze
+    DEFINED = /^\h+\s+[gw]\s.*\s(?<name>\S+)$/
     UNDEFINED = /^\S+\s+(?<weak>w?)\s.*\*UND\*\s+\S+\s+(?:\(?(?<version>[A-Z]+_[\w.]+)\)?\s+)?(?<name>\S+)$/
 
     def initialize(table)
       @wanted = table.lines.filter_map { |line| line.match(UNDEFINED) }
+      @exported = table.lines.grep_v(/\*UND\*/).filter_map { |line| line[DEFINED, :name] }
     end
 
-    # Raises a Failure that names what glibc of this version does not have. What has no version must be Ruby's.
+    # Raises a Failure that names what glibc of this version does not have, and names that other libraries could take
+    # for theirs. What has no version must be Ruby's.
     def check(glibc)
+      others = @exported - EXPORTED
+      raise Failure, "the extension exports more than #{EXPORTED.join(", ")}: #{others.join(", ")}" if others.any?
+
       newer = @wanted.select { |symbol| symbol[:version]&.start_with?("GLIBC_") && newer?(symbol[:version], glibc) }
       foreign = @wanted.reject do |symbol|
         symbol[:version] || !symbol[:weak].empty? || symbol[:name].match?(/\A(rb|ruby)_/)
