@@ -201,12 +201,15 @@ fn failure_before_the_wait_that_a_caller_expects_is_no_event() {
     let (feed, publisher) = publisher();
     let slabs = Slabs::new("t".into(), None, Arc::clone(&publisher));
     let handles = || [slabs.next(), Delivery::batch(vec!["t".into()], None, Arc::clone(&publisher))];
-    for delivery in handles() {
+    for (index, delivery) in handles().into_iter().chain(handles()).enumerate() {
         delivery.expect_wait();
         report(&delivery, 0, -192);
         assert!(failures(&feed).is_empty() && delivery.is_done() && !delivery.is_settled());
-        let watch = delivery.watch();
-        watch.seen();
+        if index < 2 {
+            delivery.watch().seen();
+        } else {
+            assert_eq!(Outcome::Ready, delivery.wait(&Parker::new(), None));
+        }
         delivery.expect_no_wait();
         assert!(failures(&feed).is_empty() && delivery.is_settled(), "the outcome reported it");
     }
