@@ -92,6 +92,22 @@ module ReportsContract
     assert_equal [refusal.name, true], [event[:error].name, event[:error].purged?]
   end
 
+  def test_who_subscribes_to_one_of_the_two_events_gets_it_alone
+    %w[message.acknowledged message.purged].each do |name|
+      bus = Pelton::Notifications.new
+      told = Thread::Queue.new
+      bus.subscribe(name) { |event| told << event.name }
+      producer = made(bus)
+      producer.produce_sync(topic: topic, payload: "x", partition: 0)
+      held do
+        producer.produce_async(topic: topic, payload: "y", partition: 0)
+        producer.close(timeout: 0)
+      end
+      eventually(20, name) { told.size.positive? }
+      assert_equal [name], Array.new(told.size) { told.pop }
+    end
+  end
+
   # Middleware with the outcome of its messages: [[message, report, thread's name], …]
   class Outcomes
     attr_reader :found
