@@ -63,16 +63,21 @@ impl Drop for Reads {
     }
 }
 
-/// Signals of its messages came while it was not read.
-#[test]
-fn a_partition_is_read_when_it_opens_and_when_a_pause_or_a_seek_is_over() {
+/// Not open yet. Its position is 5.
+fn partition() -> (Reads, Arc<Partition>) {
     let mut conf = Conf::new();
     conf.set("group.id", "g").expect("a good option");
     let client = Client::new(ClientKind::Consumer, conf).expect("a client");
     let (reads, limits) = (Reads::new(), Limits::default());
     let format = Format::LAZY.into();
     let partition = Partition::new(&client, "t".into(), 0, 5, format, None, limits, &reads.poller, reads.token);
-    let partition = partition.expect("a queue");
+    (reads, partition.expect("a queue"))
+}
+
+/// Signals of its messages came while it was not read.
+#[test]
+fn a_partition_is_read_when_it_opens_and_when_a_pause_or_a_seek_is_over() {
+    let (reads, partition) = partition();
     assert!(!partition.is_open());
     partition.pause();
     partition.hold();
@@ -87,4 +92,24 @@ fn a_partition_is_read_when_it_opens_and_when_a_pause_or_a_seek_is_over() {
     assert_eq!(None, partition.behind(5, || unreachable!("no message")));
     partition.close();
     assert_eq!((false, None), (partition.is_open(), partition.position()));
+}
+
+/// For example the end of the partition, which a consumer heard of although it was back at the beginning.
+#[test]
+fn what_a_partition_had_to_say_before_a_seek_is_gone_after_it() {
+    let (_reads, partition) = partition();
+    partition.open();
+    let read = || {
+        let mut found = None;
+        partition.read(&mut Fetched::new(), |result| found = Some(result));
+        found
+    };
+    let notice = || lock(&partition.notices).push_back((-191, "the end".into(), 5));
+    notice();
+    assert!(matches!(read(), Some(ReadResult::Notice(-191, _, 5))));
+    notice();
+    partition.hold();
+    partition.begin(0);
+    partition.release();
+    assert!(read().is_none());
 }
