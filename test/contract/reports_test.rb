@@ -92,7 +92,7 @@ module ReportsContract
     assert_equal [refusal.name, true], [event[:error].name, event[:error].purged?]
   end
 
-  def test_who_subscribes_to_one_of_the_two_events_gets_it_alone
+  def test_a_subscriber_of_one_of_the_two_events_gets_it_alone
     %w[message.acknowledged message.purged].each do |name|
       bus = Pelton::Notifications.new
       told = Thread::Queue.new
