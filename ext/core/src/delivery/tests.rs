@@ -1,6 +1,6 @@
 use super::*;
 use crate::events::{EventKind, Feed};
-use crate::rd::{Report, report_unsent};
+use crate::rd::{Origin, Report, report_unsent};
 use std::sync::atomic::AtomicBool;
 
 struct Flag(AtomicBool);
@@ -238,6 +238,18 @@ fn failure_before_the_wait_that_a_caller_expects_is_no_event() {
         drop(watch);
         assert_eq!(vec![(delivery.id(), 0)], failures(&feed));
     }
+}
+
+/// The feed's lock may have been held at the fork.
+#[test]
+fn a_forked_child_publishes_no_failure_of_its_parent() {
+    let (feed, publisher) = publisher();
+    let mut batch = Delivery::batch(vec!["t".into()], None, publisher);
+    batch.expect_wait();
+    report(&batch, 0, -192);
+    Arc::get_mut(&mut batch.slab).expect("its only owner").origin = Origin::of_another_process();
+    batch.expect_no_wait();
+    assert!(failures(&feed).is_empty());
 }
 
 #[test]
