@@ -35,27 +35,33 @@ Scenario.run do
   RUBY
   app.write("config/routes.rb", "Rails.application.routes.draw { post \"orders\", to: \"orders#create\" }")
 
-  { "single" => 0, "cluster" => 2, "late" => 2 }.each.with_index(1) do |(mode, workers), number|
+  # Messages in `name`.
+  produced = 0
+  # Returns false if Puma did not run its hooks at the end: its thread closes a pipe to which the trap of SIGTERM
+  # writes, and on Ruby 3.3 that close may wait forever. Puma kills such a worker after worker_shutdown_timeout.
+  try = lambda do |mode, workers, word|
     group = unique(mode)
-    socket = "#{app.root}/tmp/#{mode}.sock"
+    socket = "#{app.root}/tmp/#{word}.sock"
     app.write("config/puma.rb", <<~RUBY)
       workers #{workers}
       preload_app! #{mode == "cluster"}
       threads 1, 1
       bind "unix://#{socket}"
+      worker_shutdown_timeout 15
+      on_worker_shutdown { puts "the end of \#{Process.pid}" }
       plugin :pelton
       $stdout.sync = true
     RUBY
     app.write("config/initializers/group.rb", "Pelton.config.group_id = #{group.inspect}")
     server = child(*app.program("puma"))
     http = UnixHttp.new(socket)
-    post = ->(id) { http.post("/orders", "id" => id) }
+    post = ->(id) { http.post("/orders", "id" => id).tap { produced += 1 } }
     eventually(60, -> { "Puma\n#{server.output}" }) { http.listens? }
 
     seen = -> { server.output.scan(/^seen (\S+) by (\d+)$/) }
-    sent = Array.new(5) { |index| "#{mode}-#{index}" }
+    sent = Array.new(5) { |index| "#{word}-#{index}" }
     sent.each { |id| equal("200", post.(id).code, "answer in #{mode} mode\n#{server.output}") }
-    mine = -> { seen.().map(&:first).select { |id| id.start_with?(mode) }.sort }
+    mine = -> { seen.().map(&:first).select { |id| id.start_with?(word) }.sort }
     eventually(60, -> { "messages in #{mode} mode\n#{server.output}" }) { mine.().size >= 5 }
     equal(sent, mine.(), "messages in #{mode} mode")
     if workers.positive?
@@ -64,26 +70,32 @@ Scenario.run do
 
     # --- a phased restart: workers end one after the other, and new ones go on ---
 
+    booted = -> { server.output.scan(/\(PID: (\d+)\) booted/).flatten }
     if mode == "late" # phased restarts need workers that load the application themselves
-      olds = nil
-      eventually(60, -> { "two workers\n#{server.output}" }) do
-        (olds = server.output.scan(/\(PID: (\d+)\) booted/).flatten).size == 2
-      end
+      eventually(60, -> { "two workers\n#{server.output}" }) { booted.().size == 2 }
+      olds = booted.()
       server.kill(:USR1)
       eventually(60, -> { "two new workers\n#{server.output}" }) { server.output.scan(/booted.*phase: 1$/).size == 2 }
-      check((olds & [post.("restarted").body]).empty?, "a new worker answers\n#{server.output}")
+      check((olds & [post.("#{word}-restarted").body]).empty?, "a new worker answers\n#{server.output}")
       eventually(60, -> { "the message by a new worker\n#{server.output}" }) do
-        seen.().any? { |id, pid| id == "restarted" && !olds.include?(pid) }
+        seen.().any? { |id, pid| id == "#{word}-restarted" && !olds.include?(pid) }
       end
     end
 
     # --- the last request is answered, and Puma stops ---
 
-    post.("last-#{mode}")
+    post.("last-#{word}")
     server.kill(:TERM)
     exit_code(server, 60)
+    payloads = read(name, 2, produced).map { |_, message| message.raw_payload }
+    check(payloads.include?("last-#{word}"), "the message of the last request: #{payloads}")
+    next false if (booted.() - server.output.scan(/^the end of (\d+)$/).flatten).any?
+
     check(server.output.include?("shutdown in"), "consumers were told of the end\n#{server.output}")
-    payloads = read(name, 2, (6 * number) + (mode == "late" ? 1 : 0)).map { |_, message| message.raw_payload }
-    check(payloads.include?("last-#{mode}"), "the message of the last request: #{payloads}")
+  end
+
+  { "single" => 0, "cluster" => 2, "late" => 2 }.each do |mode, workers|
+    ended = (1..4).any? { |attempt| try.(mode, workers, "#{mode}#{attempt}") }
+    check(ended, "Puma ran its hooks in one of 4 attempts in #{mode} mode")
   end
 end
