@@ -2,25 +2,16 @@
 
 require "test_helper"
 require "support/embedded_app"
-require "tmpdir"
-begin
-  require "sqlite3"
-  require "support/outbox_kit"
-rescue LoadError
-  nil # not of every Ruby: the tests say so
-end
+require "support/sqlite_tables"
 
 # The outbox from the table to Kafka, on SQLite and the embedded cluster. test/integration/outbox.rb is its twin.
 class EmbeddedOutboxTest < Minitest::Test
   include EmbeddedApp
+  include SqliteTables
 
   def setup
     super
-    skip "no gems activerecord and sqlite3 for Ruby #{RUBY_VERSION}" unless defined?(OutboxKit) && defined?(SQLite3)
-
-    @folder = Dir.mktmpdir
-    OutboxKit.connect({ adapter: "sqlite3", database: "#{@folder}/db.sqlite3", timeout: 20_000 })
-    OutboxKit.migrate
+    open_tables
     @before = Pelton.app
     @topic = topic
   end
@@ -30,8 +21,7 @@ class EmbeddedOutboxTest < Minitest::Test
     return unless @folder
 
     Pelton.app = @before
-    ActiveRecord::Base.remove_connection
-    FileUtils.rm_rf(@folder)
+    close_tables
   end
 
   # An app whose server relays.

@@ -1,17 +1,13 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
-require "tmpdir"
 require "pelton/testing/minitest"
-begin
-  require "sqlite3"
-  require "support/outbox_kit"
-rescue LoadError
-  nil # not of every Ruby: the tests say so
-end
+require "support/sqlite_tables"
 
 # Consumers with an inbox, in the harness of pelton/testing: retries, retry topics, redrives and keys.
 class InboxConsumersTest < Minitest::Test
+  include SqliteTables
+
   Pelton.config.logger = nil # failures are on purpose
 
   class Work < ActiveRecord::Base; end if defined?(ActiveRecord::Base)
@@ -44,11 +40,7 @@ class InboxConsumersTest < Minitest::Test
   end
 
   def setup
-    skip "no gems activerecord and sqlite3 for Ruby #{RUBY_VERSION}" unless defined?(OutboxKit) && defined?(SQLite3)
-
-    @folder = Dir.mktmpdir
-    OutboxKit.connect({ adapter: "sqlite3", database: "#{@folder}/db.sqlite3", timeout: 20_000 })
-    OutboxKit.migrate("inbox")
+    open_tables("inbox")
     ActiveRecord::Base.connection.create_table(:works) { |t| t.string :text }
     Work.reset_column_information
     OrdersConsumer.broken = nil
@@ -56,12 +48,7 @@ class InboxConsumersTest < Minitest::Test
     Pelton.configure { |config| config.group_id = "billing" }
   end
 
-  def teardown
-    return unless @folder
-
-    ActiveRecord::Base.remove_connection
-    FileUtils.rm_rf(@folder)
-  end
+  def teardown = close_tables
 
   def orders(&settings) = Pelton.routes { topic("orders", to: OrdersConsumer, &settings) }
   def done = Work.order(:id).pluck(:text)

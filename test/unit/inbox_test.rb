@@ -1,36 +1,23 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
-require "tmpdir"
 require "pelton/testing"
-begin
-  require "sqlite3"
-  require "support/outbox_kit"
-rescue LoadError
-  nil # not of every Ruby: the tests say so
-end
+require "support/sqlite_tables"
 
 # The inbox on SQLite: what counts as the same place, what is rolled back, and what is forgotten.
 class InboxTest < Minitest::Test
+  include SqliteTables
+
   # What was done.
   class Work < ActiveRecord::Base; end if defined?(ActiveRecord::Base)
 
   def setup
-    skip "no gems activerecord and sqlite3 for Ruby #{RUBY_VERSION}" unless defined?(OutboxKit) && defined?(SQLite3)
-
-    @folder = Dir.mktmpdir
-    OutboxKit.connect({ adapter: "sqlite3", database: "#{@folder}/db.sqlite3", timeout: 20_000 })
-    OutboxKit.migrate("inbox")
+    open_tables("inbox")
     ActiveRecord::Base.connection.create_table(:works) { |t| t.string :text }
     Work.reset_column_information
   end
 
-  def teardown
-    return unless @folder
-
-    ActiveRecord::Base.remove_connection
-    FileUtils.rm_rf(@folder)
-  end
+  def teardown = close_tables
 
   def place(topic: "orders", partition: 0, offset: 7, headers: {})
     Pelton::Testing::Message.new(topic, partition, offset, nil, nil, headers, 0)

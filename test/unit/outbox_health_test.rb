@@ -3,19 +3,14 @@
 require_relative "../test_helper"
 require "minitest/mock"
 require "stringio"
-require "tmpdir"
 require "support/probe"
 require "pelton/cli/cli"
-begin
-  require "sqlite3"
-  require "support/outbox_kit"
-rescue LoadError
-  nil # not of every Ruby: the tests say so
-end
+require "support/sqlite_tables"
 
 # The health checks of `pelton outbox`, on SQLite, with a clock that is set. The producer sends nothing.
 class OutboxHealthTest < Minitest::Test
   include Probe
+  include SqliteTables
 
   HUNG = "outbox: its relay has hung for 312 s, for example in a database call (liveness.max_poll_gap: 300 s)"
   # What /live and /ready answer.
@@ -28,11 +23,7 @@ class OutboxHealthTest < Minitest::Test
   end
 
   def setup
-    skip "no gems activerecord and sqlite3 for Ruby #{RUBY_VERSION}" unless defined?(OutboxKit) && defined?(SQLite3)
-
-    @folder = Dir.mktmpdir
-    OutboxKit.connect({ adapter: "sqlite3", database: "#{@folder}/db.sqlite3", timeout: 5_000 })
-    OutboxKit.migrate
+    open_tables(timeout: 5_000)
     Pelton::Outbox::Row.insert_all!([Pelton::Outbox::Row.attributes_of(topic: "orders", payload: "x")])
     @app = Pelton::App.new
     @app.config.logger = nil
@@ -44,12 +35,7 @@ class OutboxHealthTest < Minitest::Test
     @found = []
   end
 
-  def teardown
-    return unless @folder
-
-    ActiveRecord::Base.remove_connection
-    FileUtils.rm_rf(@folder)
-  end
+  def teardown = close_tables
 
   # Asks the endpoint when so many seconds more have gone by.
   def look(seconds)

@@ -1,17 +1,13 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
-require "tmpdir"
 require "pelton/testing"
-begin
-  require "sqlite3"
-  require "support/outbox_kit"
-rescue LoadError
-  nil # not of every Ruby: the tests say so
-end
+require "support/sqlite_tables"
 
 # The outbox on SQLite, with a producer that sends nothing: what is written, sent, refused, held back and tried again.
 class OutboxTest < Minitest::Test
+  include SqliteTables
+
   # Answers as Kafka would: {id of a row's header or topic => error} of what it refuses.
   class Session
     attr_reader :batches
@@ -33,11 +29,7 @@ class OutboxTest < Minitest::Test
   end
 
   def setup
-    skip "no gems activerecord and sqlite3 for Ruby #{RUBY_VERSION}" unless defined?(OutboxKit) && defined?(SQLite3)
-
-    @folder = Dir.mktmpdir
-    OutboxKit.connect({ adapter: "sqlite3", database: "#{@folder}/db.sqlite3", timeout: 5_000 })
-    OutboxKit.migrate
+    open_tables(timeout: 5_000)
     @before = Pelton.app
     @app = Pelton.app = Pelton::App.new
     @app.config.logger = nil
@@ -53,8 +45,7 @@ class OutboxTest < Minitest::Test
 
     Pelton.app = @before
     @producer.close
-    ActiveRecord::Base.remove_connection
-    FileUtils.rm_rf(@folder)
+    close_tables
   end
 
   def row = Pelton::Outbox::Row
