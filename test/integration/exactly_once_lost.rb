@@ -81,7 +81,7 @@ Scenario.run do
   frozen.start
   PARTITIONS.times { frozen.advance_to("assigned", 60) } # each consumer that is built is revoked later
   frozen.advance_to("produced", 60)
-  Process.kill(:STOP, frozen.pid)
+  Freezing.freeze_process(frozen.pid)
   other.start
   eventually(60, "the other one to do all of it\n#{other.output}") do
     other.drain

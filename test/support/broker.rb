@@ -3,6 +3,7 @@
 require "fileutils"
 require "tmpdir"
 require_relative "broker_kit"
+require_relative "freezing"
 require_relative "kafka_wire"
 
 # A real Kafka broker (KRaft, one node, broker and controller in one JVM) for tests, benches and a developer's hands.
@@ -143,7 +144,8 @@ class TestBroker
     self
   end
 
-  # Sends a signal: :KILL ends it at once, :STOP freezes it, :CONT thaws it. Waits for the end after :KILL.
+  # Sends a signal: :KILL ends it at once, :STOP freezes it, :CONT thaws it. Waits for the end after :KILL, and until
+  # no thread runs after :STOP.
   #
   # Kafka loses the log of a topic that is younger than a fifth of a second at a KILL (see SETTINGS in broker_kit.rb).
   # So this waits for topics of `create_topics`; make others early.
@@ -152,6 +154,8 @@ class TestBroker
     raise Failure, "broker #{bootstrap} does not run" unless alive?
 
     within(1) { now > @newest_topic + 0.25 } if signal == :KILL
+    return Freezing.freeze_process(pid) if signal == :STOP
+
     Process.kill(signal, pid)
     wait_for_end(10) if signal == :KILL
   end

@@ -6,6 +6,7 @@ require "tempfile"
 require "tmpdir"
 require "pelton"
 require_relative "broker"
+require_relative "freezing"
 require_relative "ledger"
 
 # The base of an integration scenario: one file, one process, one exit code. PELTON_BOOTSTRAP names the real Kafka.
@@ -33,7 +34,7 @@ class Scenario
     end
 
     def output = File.read(@file.path).scrub
-    def kill(signal) = Process.kill(signal, pid)
+    def kill(signal) = signal == :STOP ? Freezing.freeze_process(pid) : Process.kill(signal, pid)
 
     # Its exit code (128 + signal if one ended it), or nil while it runs.
     def code
