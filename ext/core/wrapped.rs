@@ -1,10 +1,11 @@
 // The functions of librdkafka and OpenSSL that the core puts its own in front of, for the build scripts that tell the
-// linker. In src/rd: broker_wakeup, decompression, fetching, openssl_locks, rebalance_pause, unanswered_heartbeat,
+// linker. In src/rd: broker_wakeup, clock, decompression, fetching, openssl_locks, rebalance_pause, unanswered_heartbeat,
 // unanswered_request, unstable_offset, without_group.
-const WRAPPED_BY_CORE: [&str; 22] = [
+const WRAPPED_BY_CORE: [&str; 23] = [
     "CRYPTO_THREAD_read_lock",
     "CRYPTO_THREAD_unlock",
     "CRYPTO_THREAD_write_lock",
+    "clock_gettime",
     "ossl_rcu_read_lock",
     "ossl_rcu_read_unlock",
     "ossl_rcu_write_lock",

@@ -6,6 +6,7 @@ mod admin;
 mod broker_wakeup;
 mod certificates;
 mod client;
+mod clock;
 pub mod codes;
 mod commit;
 mod conf;

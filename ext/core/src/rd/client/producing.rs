@@ -1,7 +1,7 @@
 //! The calls that only a producer makes.
 
 use super::{Client, NO_ERROR, take_error};
-use crate::rd::{Headers, Reported, Topic, codes, ffi, opaque, sys};
+use crate::rd::{Headers, Reported, Topic, clock, codes, ffi, opaque, sys};
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ impl Client {
         let (payload, payload_len) = parts(payload);
         let (key, key_len) = parts(key);
         // SAFETY: live topic; librdkafka copies the payload (F_COPY) and the key.
-        let result = unsafe {
+        let result = clock::once(|| unsafe {
             sys::rd_kafka_produce(
                 topic.raw(),
                 partition,
@@ -32,7 +32,7 @@ impl Client {
                 key_len,
                 word,
             )
-        };
+        });
         if result == 0 {
             return Ok(());
         }
