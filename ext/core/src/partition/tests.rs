@@ -113,3 +113,26 @@ fn what_a_partition_had_to_say_before_a_seek_is_gone_after_it() {
     partition.release();
     assert!(read().is_none());
 }
+
+/// Otherwise the event thread would turn to it again and again.
+#[test]
+fn a_partition_that_is_closed_or_paused_or_held_gives_nothing() {
+    let (_reads, partition) = partition();
+    let read = || {
+        lock(&partition.notices).push_back((-191, "the end".into(), 5));
+        partition.read(&mut Fetched::new(), |_| ())
+    };
+    assert!(!read(), "not open yet");
+    partition.open();
+    assert!(read());
+    partition.pause();
+    assert!(!read(), "paused");
+    partition.resume();
+    assert!(read());
+    partition.hold();
+    assert!(!read(), "held");
+    partition.release();
+    assert!(read());
+    partition.close();
+    assert!(!read(), "closed");
+}

@@ -229,6 +229,7 @@ mod tests {
     use crate::partition::Limits;
     use crate::poller::Poller;
     use crate::producer::{Outgoing, Producer};
+    use crate::rd::PartitionList;
     use crate::wait::Parker;
     use std::time::Duration;
 
@@ -284,6 +285,36 @@ mod tests {
         producer.closing().wait(&Parker::new(), None);
         assert_eq!(0, producer.closing().lost());
         (cluster, servers)
+    }
+
+    /// It may be the old log's, and far behind messages of the new one.
+    #[test]
+    fn position_of_librdkafka_counts_until_the_log_starts_again() {
+        let (_cluster, servers) = filled();
+        let member = member(&servers, Options::default(), ("log_level", "0"));
+        member.assign(&[("t", 0, 0)]).expect("assigned");
+        let partition = lock(&member.live).as_ref().and_then(|live| live.partitions.values().next().cloned());
+        let partition = partition.expect("assigned");
+        let read_all = || {
+            let (mut count, ends) = (0, Instant::now() + Duration::from_secs(60));
+            while count < 3 {
+                assert!(Instant::now() < ends, "not in time");
+                let mut queues = Vec::new();
+                member.all_queues(&mut queues);
+                member.serve(&mut queues, Instant::now() + Duration::from_secs(1));
+                while let Some(event) = member.pop() {
+                    let SubscriptionEvent::Batch(batch) = event else { continue };
+                    count += batch.len();
+                }
+            }
+        };
+        read_all();
+        assert_eq!(Some((9, 0)), partition.behind(3, || Some((9, 0))));
+        let list = PartitionList::with_offsets([("t", 0, 0, -1)]).expect("a list");
+        member.with_client(|client| client.seek(&list, 60_000)).expect("open").expect("sought");
+        read_all();
+        assert_eq!(None, partition.behind(3, || unreachable!("the log started again")));
+        member.close(Duration::ZERO).expect("ours");
     }
 
     #[test]

@@ -67,3 +67,14 @@ fn a_single_large_batch_spends_the_credit() {
     take(&credit, 1);
     assert!(credit.is_spent());
 }
+
+#[test]
+fn credit_is_half_spent_by_batches_or_by_bytes() {
+    for (credit, bytes) in [(credit(5, 1_000), 1), (credit(1_000, 50), 10)] {
+        let half = [1, 2, 3].map(|_| {
+            take(&credit, bytes);
+            credit.is_half_spent()
+        });
+        assert_eq!([false, false, true], half);
+    }
+}
