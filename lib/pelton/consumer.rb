@@ -133,8 +133,8 @@ module Pelton
     # true: Kafka takes the partition away, or has done so. A long call should end soon: mark what is done, and the
     # partition's next owner gets the rest. Once `revoked?` has answered true to a call of `consume` or `process`, its
     # return marks nothing, whatever it asked for, also if it only logs the answer. What it has not marked itself comes
-    # again. If it marked nothing, the log warns (consumer.unmarked). From any thread; only the answer to the thread of
-    # the call has this effect.
+    # again. If it marked nothing, the log warns (consumer.unmarked), but not with manual_offsets. From any thread; only
+    # the answer to the thread of the call has this effect.
     #   messages.each do |message|
     #     break if revoked?
     #     work(message)
@@ -148,8 +148,8 @@ module Pelton
     # what this object got up to the message; committed is the unbroken run of all that is marked.
     #   mark_as_consumed(messages.first) # => true
     # Returns true if the mark counts, also if a later message is marked already. Returns false if the message comes
-    # again: another member has the partition, or a seek has left the place at which the message was read. After a seek,
-    # only messages before the new, committed place count as marked. metadata: a String that is committed with the
+    # again: the partition has left this process, or a seek has left the place at which the message was read. After a
+    # seek, only messages before the new, committed place count as marked. metadata: a String that is committed with the
     # offset from now on; see offset_metadata. From any thread. Raises InvalidMessageError for a message of another
     # partition.
     #: (Message, ?metadata: String?) -> bool
@@ -168,7 +168,7 @@ module Pelton
     def offset_metadata = @pelton.offset_metadata
 
     # Sets the metadata for the next offset that is marked, also by a return from `consume`, and for later ones. Returns
-    # false if another member has the partition. From any thread. Raises InvalidMessageError.
+    # false if the partition has left this process. From any thread. Raises InvalidMessageError.
     #   store_offset_metadata("#{count} rows")
     #: (String) -> bool
     def store_offset_metadata(metadata) = @pelton.store_metadata(metadata)
@@ -220,7 +220,7 @@ module Pelton
     # This is a synchronous call of your method, so it occupies its worker while it waits, up to
     # config.delivery_timeout. The copies that Pelton sends after a failure occupy none.
     # In a transaction of a `transactional` topic, the copy is part of the transaction, and message.dead_lettered is
-    # published after the commit. Returns false, and sends nothing, if another member has the partition. Raises what
+    # published after the commit. Returns false, and sends nothing, if the partition has left this process. Raises what
     # Producer#produce_sync raises, and ConfigError if the topic has no dead_letters.
     #: (Message, ?reason: (Exception | String)?) -> bool
     def dispatch_to_dead_letters(message, reason: nil) = @pelton.dispatch(message, reason)
@@ -246,7 +246,7 @@ module Pelton
     # An exception aborts the transaction, and the messages that are not marked come again. AbortTransaction does so
     # without an error, but still counts as a failed attempt. If transactions marked only some messages of a call, the
     # next call gets the others. After an aborted transaction, a mark in the same call that would skip its messages
-    # raises TransactionError (reason :undone). Raises AssignmentLost if another member has the partition, and what
+    # raises TransactionError (reason :undone). Raises AssignmentLost if the partition has left this process, and what
     # Producer#transaction raises.
     #: (?(Producer | ProducerPool)?) { (Producer::Transaction) -> untyped } -> untyped
     def transaction(producer = nil, &block) = @pelton.transaction(producer, &block)

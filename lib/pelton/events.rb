@@ -161,8 +161,8 @@ module Pelton
       ["partition.revoked", %i[group topic partition lost generation], "Kafka takes a partition away.",
        { lost: "true: another member may have it already, so nothing can be committed" }],
       ["partition.unfinished", %i[group topic partition calls],
-       "A partition was given to another member while calls ran there: after `revocation_timeout`, or because it was " \
-       "lost. The other member repeats what they have not marked.",
+       "Calls still ran when this process gave a partition back: after `revocation_timeout`, or because it was lost. " \
+       "The next owner, which may be this process again, repeats what they have not marked.",
        { calls: "one String each, such as \"orders/0: consume runs for 30.0 s, 3 of 100 messages not finished\"" }],
       ["rebalance.started", %i[group revoked lost],
        "A rebalance takes partitions away from this process, or gives it some.",
@@ -208,7 +208,7 @@ module Pelton
        "A call of `consume` failed and will be repeated from `offset` on.", { delay: "seconds until then" }],
       ["consumer.unmarked", %i[group topic partition offset messages],
        "A call of `consume` or `process` returned after `revoked?` had answered true, and had marked nothing. Its " \
-       "messages will be processed again.", { offset: "its first message", messages: "number of messages" }],
+       "messages come again. Not with `manual_offsets`.", { offset: "its first message", messages: "their number" }],
       ["consumer.method_unused", %i[consumer method reason],
        "A consumer class has a public method that looks like a hook, for example of another framework, but Pelton " \
        "never calls it. Published when the server starts.",

@@ -63,8 +63,11 @@ class EventTextTest < Minitest::Test
     "partition.revoked" => [[{ **PLACE, lost: true }, INFO, "lost g orders/3"],
                             [{ **PLACE, lost: false }, INFO, "revoked g orders/3"]],
     "partition.unfinished" => [[{ **PLACE, calls: ["orders/3: consume runs", "orders/3: tick runs"] }, WARN,
-                                "g orders/3 belongs to another member, which repeats what is not marked: orders/3: " \
-                                "consume runs; orders/3: tick runs"]],
+                                "g orders/3 was revoked before its calls ended, so its next owner repeats what is " \
+                                "not marked: orders/3: consume runs; orders/3: tick runs"],
+                               [{ **PLACE, calls: ["orders/3: consume runs"] }, WARN,
+                                "g orders/3 was revoked before its call ended, so its next owner repeats what is " \
+                                "not marked: orders/3: consume runs"]],
     "partition.stopped" => [[FAILURE, ERROR, "g orders/3 stopped at offset 41 after 2 attempts"]],
     "consumer.consumed" => [[{ **CONSUMED, messages: 1, seconds: 0.0123, consumption_lag: 2.25 }, INFO,
                              "g orders/3 consumed 1 message in 12.3 ms, attempt 1, 2.2 s old"],

@@ -205,7 +205,7 @@ class ExactlyOnceTest < Minitest::Test
         end
       end
       assert_equal [[Pelton::AssignmentLost], [], []], [errors.map(&:class), out, marked]
-      assert_match %r{\Aorders/0 belongs to another member}, errors.first.message
+      assert_match %r{\Aorders/0 was revoked, so its next owner gets the messages again}, errors.first.message
     end
   end
 

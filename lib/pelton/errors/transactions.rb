@@ -90,8 +90,7 @@ module Pelton
     def initialize(topic, partition)
       @topic = topic
       @partition = partition
-      super("#{topic}/#{partition} belongs to another member now, which gets the messages again. The transaction was " \
-            "aborted")
+      super("#{topic}/#{partition} was revoked, so its next owner gets the messages again. The transaction was aborted")
     end
   end
 end

@@ -126,8 +126,9 @@ module Pelton
       def partition_revoked(event) = info("#{event[:lost] ? "lost" : "revoked"} #{partition(event)}")
 
       def partition_unfinished(event)
-        [2, "#{partition(event)} belongs to another member, which repeats what is not marked: " \
-            "#{event[:calls].join("; ")}"]
+        calls = event[:calls]
+        [2, "#{partition(event)} was revoked before its call#{"s" unless calls.one?} ended, so its next owner " \
+            "repeats what is not marked: #{calls.join("; ")}"]
       end
 
       def partition_stopped(event)
