@@ -203,7 +203,7 @@ module Pelton
           draft.short_block("defaults", @defaults)
           from = @defaults.include?("from :end") ? ":end" : ":beginning"
           Routes.new(file, draft, @expressions, declared: @declared, group: @group, concurrency: concurrency,
-                                                from: from) { |consumer| transactional_id(consumer) }
+                                                from: from, options: @kafka) { |consumer| transactional_id(consumer) }
                 .translate(call.block)
           @routes << draft
         end

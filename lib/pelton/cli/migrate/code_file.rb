@@ -41,8 +41,12 @@ module Pelton
           value = Call.literal(node)
           return "#{text(node).match?(/\A\w+\z/) ? text(node) : "(#{text(node)})"} / 1000.0" unless value.is_a?(Numeric)
 
-          ((value % 1000).zero? ? (value / 1000).to_i : value / 1000.0).to_s
+          in_seconds(value)
         end
+
+        # 60_000 → "60"
+        #: (Numeric) -> String
+        def in_seconds(value) = ((value % 1000).zero? ? (value / 1000).to_i : value / 1000.0).to_s
 
         # A name as the code of a String: :orders → "\"orders\"", name → "name.to_s".
         #: (Node) -> String

@@ -27,15 +27,18 @@ module Pelton
 
         # declared: a Draft for Pelton.topics. group: the code of config.group_id. concurrency: that of
         # config.concurrency. from: where groups begin. The block returns the code of a transactional id, if the
-        # consumers of this class call `transaction`.
-        #: (CodeFile, Draft, Expressions, declared: Draft, group: String, concurrency: String, from: String)
-        #:   { (String?) -> String? } -> void
-        def initialize(file, draft, expressions, declared:, group:, concurrency:, from:, &transactional)
+        # consumers of this class call `transaction`. options: of the app's kafka.
+        #: (CodeFile, Draft, Expressions, declared: Draft, group: String, concurrency: String, from: String,
+        #:  options: KafkaOptions) { (String?) -> String? } -> void
+        def initialize(file, draft, expressions, declared:, group:, concurrency:, from:, options:, &transactional)
           super(file, draft, expressions)
           @declared = DeclaredTopics.new(file, declared, expressions)
           @transactional = transactional
           @default_group = group
-          @words = ->(lines) { TopicWords.new(file, lines, expressions, concurrency: concurrency, from: from) }
+          @words = lambda do |lines, topic = nil|
+            TopicWords.new(file, lines, expressions, concurrency: concurrency, from: from,
+                                                     polls: LongJobs.polls(topic, options))
+          end
           # The group whose block is open, as code; the code of the kafka that it has.
           @group = @group_kafka = nil
           # Topics that come after the open group: [[their owner's code, group, Call, kafka], …]
@@ -259,7 +262,7 @@ module Pelton
         def routed(head, call)
           lines = expressions.with_locals(Call.parameters(call.block)) do
             draft.inside do
-              @words.call(draft).walk(call.block)
+              @words.call(draft, call).walk(call.block)
               yield if block_given?
             end
           end

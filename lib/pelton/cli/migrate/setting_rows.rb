@@ -14,7 +14,6 @@ module Pelton
         "logger" => Migrate.same("config.logger = %s"),
         "concurrency" => Migrate.same("config.concurrency = %s"),
         "max_messages" => Migrate.same("config.max_messages = %s"),
-        "shutdown_timeout" => Migrate.same("config.shutdown_timeout = %<seconds>s", "seconds, not milliseconds"),
         "worker_thread_priority" => Migrate.same("config.worker_priority = %s"),
         "max_wait_time" => Migrate.none("a call gets what has arrived; fetch.min.bytes in config.kafka waits for more"),
         "oauth.token_provider_listener" =>

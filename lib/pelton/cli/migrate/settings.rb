@@ -15,7 +15,10 @@ module Pelton
         OFFSETS = { "earliest" => ":beginning", "latest" => ":end" }.freeze
         # WaterDrop leaves librdkafka's default.
         PARTITIONER = "\"partitioner\" => \"consistent_random\""
-        private_constant :PAUSE, :OFFSETS
+        # Milliseconds that a stop keeps for producers: config.flush_timeout.
+        FLUSH = 10_000
+        STOP = "seconds, with flush_timeout; the platform has to wait longer before it kills the process"
+        private_constant :PAUSE, :OFFSETS, :FLUSH, :STOP
 
         # rows: SETTINGS or PRODUCER_SETTINGS.
         #: (CodeFile, Draft, Expressions, ?Hash[String, Row]) -> void
@@ -91,10 +94,25 @@ module Pelton
           return unless @rows.equal?(SETTINGS)
 
           case name
+          when "shutdown_timeout" then stop(call, value)
           when PAUSE then pause($1, call, value)
           when "initial_offset" then from(call, value)
           when "producer" then producer(call) if Call.of(value)&.block
           end
+        end
+
+        # Karafka's time is for the jobs. Pelton keeps flush_timeout of it for producers, but at most half.
+        def stop(call, value)
+          limit = Call.literal(value)
+          line = if limit.is_a?(Numeric)
+                   rest = [limit, FLUSH].min
+                   "#{file.in_seconds(limit + rest)} # #{seconds(value)} s for jobs, " \
+                     "#{file.in_seconds(rest)} s for producers"
+                 else
+                   "#{seconds(value)} + 10 # 10 s for producers"
+                 end
+          copy(call, :same, "#{@variable}.shutdown_timeout = #{line}", value, note: STOP)
+          true
         end
 
         # config.producer = WaterDrop::Producer.new { … }: ProducerSettings or SeparateProducer translates the block.

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "long_jobs"
 require_relative "statements"
 require_relative "word_rows"
 
@@ -17,12 +18,14 @@ module Pelton
         VIRTUAL = %w[partitioner max_partitions reducer distribution offset_metadata_strategy].freeze
         private_constant :RETRIES, :INTERVAL, :BY_KEY, :QUEUE, :VIRTUAL
 
-        # concurrency: the code of config.concurrency. from: where groups begin.
-        #: (CodeFile, Draft, Expressions, concurrency: String, from: String) -> void
-        def initialize(file, draft, expressions, concurrency:, from:)
+        # concurrency: the code of config.concurrency. from: where groups begin. polls: the values of
+        # max.poll.interval.ms, see LongJobs.
+        #: (CodeFile, Draft, Expressions, concurrency: String, from: String, polls: Array[String]) -> void
+        def initialize(file, draft, expressions, concurrency:, from:, polls:)
           super(file, draft, expressions)
           @concurrency = concurrency
           @from = from
+          @polls = polls
         end
 
         private
@@ -112,6 +115,12 @@ module Pelton
           copy(call, :differs, line, partitioner, most,
                note: "no barrier: a key waits for itself only; messages for which `by` is nil have no order; " \
                      "no collapse after an error; beside other topics, N jobs at once need config.concurrency = N + 1")
+        end
+
+        def word_long_running_job(call)
+          return nothing(call) if off?(call)
+
+          tell(call, Migrate.differs(nil, LongJobs.note(@polls)))
         end
 
         def word_throttling(call)

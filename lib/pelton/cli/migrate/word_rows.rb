@@ -19,7 +19,6 @@ module Pelton
         "deserializer" => Migrate.differs("deserializer %s", DESERIALIZER),
         "filter" => Migrate.differs("filter { |message| … }", "decides for one message: true keeps it"),
         "max_wait_time" => Migrate.none("a call gets what has arrived; fetch.min.bytes of the group waits for more"),
-        "long_running_job" => Migrate.differs(nil, "no mode is needed; look at config.revocation_timeout (30 s)"),
         "non_blocking_job" => Migrate.differs(nil, "no mode is needed: polling never waits for consumers"),
         "eofed" => Migrate.same(nil, "a method reached_end in the consumer is enough"),
         "consumer_persistence" => Migrate.none("a partition keeps its consumer object until it is revoked"),
