@@ -132,6 +132,9 @@ module Pelton
     def assigned(route, partitions)
       @families[:partitions_assigned].set(route, partitions)
       @of_routes.each { |counter| counter.cell(route) }
+      topic = @app.server&.route(*route) or return
+      topic.drop_reasons.each { |reason| @families[:consumer_dropped_messages].cell([*route, reason]) }
+      Families::OUTCOMES.each { |outcome| @families[:transactions].cell([*route, nil, outcome]) } if topic.transactional
     end
 
     # A call may end after its partition was revoked.

@@ -8,7 +8,9 @@ require "pelton/metrics"
 class MetricsServerTest < Minitest::Test
   include ServerKit
 
-  SERVER = Struct.new(:status, :healthy?)
+  SERVER = Struct.new(:status, :healthy?) do
+    def route(*) = nil
+  end
 
   def metrics = @metrics ||= Pelton::Metrics.new(app)
   def lines(start) = metrics.to_text.lines(chomp: true).select { |line| line.start_with?(start) }
@@ -57,5 +59,53 @@ class MetricsServerTest < Minitest::Test
                  lines("pelton_group_partitions")
     server[0] = :forced
     assert_empty lines("pelton_group_partitions")
+  end
+
+  # What this app's metrics show of its counters with these topics assigned.
+  def counters(name, *topics)
+    start
+    stats = { **app.stats, consumers: { "g" => topics.to_h { |topic| [topic, { 0 => 1 }] } } }
+    app.define_singleton_method(:stats) { stats }
+    lines("pelton_#{name}_total").map { |line| line.delete_prefix("pelton_#{name}_total") }
+  end
+
+  # increase() of the first aborted transaction was 0, because its series began with it.
+  def test_transactions_of_an_assigned_topic_and_its_retry_topics_begin_at_zero
+    metrics
+    app.routes do
+      topic("orders", to: Consumer) do
+        transactional "shop"
+        retry_in 2
+      end
+      topic("plain", to: Consumer)
+    end
+    assert_equal ["{group=\"g\",topic=\"orders\",outcome=\"committed\"} 0",
+                  "{group=\"g\",topic=\"orders\",outcome=\"aborted\"} 0",
+                  "{group=\"g\",topic=\"orders.retry.2\",outcome=\"committed\"} 0",
+                  "{group=\"g\",topic=\"orders.retry.2\",outcome=\"aborted\"} 0"],
+                 counters("transactions", "orders", "orders.retry.2", "plain")
+    app.notifications.publish("transaction.aborted", client: "p#1", group: "g", topic: "orders", partition: 0,
+                                                     seconds: 1, error: nil)
+    assert_equal ["pelton_transactions_total{group=\"g\",topic=\"orders\",outcome=\"aborted\"} 1"],
+                 lines("pelton_transactions_total").grep(/ 1\z/)
+  end
+
+  def test_messages_that_a_route_may_drop_begin_at_zero_with_its_reasons
+    metrics
+    app.routes do
+      topic("orders", to: Consumer) do
+        decode :json
+        where("kind").eq("paid")
+        filter { true }
+        expire_after 60
+        retry_in 2
+      end
+      topic(/\Asome-/, to: Consumer) { filter { true } }
+      topic("plain", to: Consumer)
+    end
+    reasons = [%w[orders where], %w[orders filtered], %w[orders expired], %w[orders.retry.2 of_another_group],
+               %w[some-thing filtered]]
+    assert_equal(reasons.map { |topic, reason| "{group=\"g\",topic=\"#{topic}\",reason=\"#{reason}\"} 0" },
+                 counters("consumer_dropped_messages", "orders", "orders.retry.2", "some-thing", "plain"))
   end
 end

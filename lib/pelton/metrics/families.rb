@@ -12,6 +12,7 @@ module Pelton
       PARTITION = %i[group topic partition].freeze
       # Transactions of partitions count by group and topic, and those of other producers by client.
       TRANSACTION = [*ROUTE, :client].freeze
+      OUTCOMES = %w[committed aborted].freeze
 
       TABLE = {
         consumer_messages: [:counter, "Messages that consumers got; at another attempt they count again.", ROUTE],
@@ -30,7 +31,7 @@ module Pelton
         delivery_failures: [:counter, "Produced messages that were not delivered, and for which no code waited.",
                             %i[topic]],
         queue_full_waits: [:counter, "Waits of produce for space in the queue.", %i[client]],
-        transactions: [:counter, "Transactions by outcome.", [*TRANSACTION, :outcome]],
+        transactions: [:counter, "Transactions by outcome: committed or aborted.", [*TRANSACTION, :outcome]],
         outbox_sent_messages: [:counter, "Rows of the outbox that this process sent."],
         sent_messages: [:counter, "Messages sent to brokers, by librdkafka.", %i[client]],
         sent_message_bytes: [:counter, "Bytes of sent messages, by librdkafka.", %i[client]],

@@ -76,6 +76,13 @@ module Pelton
       #: () -> Array[String]
       def dead_letter_topics = [*dead_letters, *other_dead_letters].uniq
 
+      # Why it may keep messages from consume: the reasons of message.dropped.
+      #: () -> Array[Symbol]
+      def drop_reasons
+        steps = { where: where, filtered: filters.any?, expired: expire_after, of_another_group: stage }
+        steps.filter_map { |reason, step| reason if step }
+      end
+
       # true: order per key, not per partition.
       #: () -> bool
       def keyed? = concurrency > 1

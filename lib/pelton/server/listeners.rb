@@ -64,6 +64,10 @@ module Pelton
       end
     end
 
+    # See Server#route.
+    #: (String, String) -> Routing::Topic?
+    def route(group, topic) = of(group).first&.then { |listener| listener.group.topic(topic) }
+
     # The partitions' numbers in App#stats.
     #: () -> Hash[Symbol, untyped]
     def stats

@@ -192,6 +192,10 @@ module Pelton
     #: (?String?) -> Hash[String, Hash[Integer, Integer]]
     def generations(group = nil) = status == :stopped ? {} : @listeners.generations(group)
 
+    # For Pelton: the route of a topic that this group reads; nil: this server does not run the group.
+    #: (String, String) -> Routing::Topic?
+    def route(group, topic) = @listeners.route(group, topic)
+
     # See App#stats. From any thread.
     #: () -> Hash[Symbol, untyped]
     def stats
