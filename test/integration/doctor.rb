@@ -14,18 +14,20 @@ Scenario.run do
 
     Pelton.configure do |config|
       config.group_id = "doctor"
-      config.kafka = { "bootstrap.servers" => ENV.fetch("SERVERS") }
+      config.kafka = { "bootstrap.servers" => ENV.fetch("SERVERS"), "transaction.timeout.ms" => ENV["TIMEOUT"] || 60_000 }
     end
     Pelton.routes do
       topic(ENV.fetch("TOPIC"), to: Orders) do
         decode :json
         dead_letters "#{ENV.fetch("TOPIC")}.dead"
+        transactional "shop" if ENV.key?("TIMEOUT")
       end
     end
   RUBY
   file.close
-  doctor = lambda do |topic, servers = bootstrap, *flags|
-    child = pelton("doctor", "-r", file.path, "--json", *flags, env: { "TOPIC" => topic, "SERVERS" => servers })
+  doctor = lambda do |topic, servers = bootstrap, *flags, **more|
+    env = { "TOPIC" => topic, "SERVERS" => servers, **more.transform_keys(&:to_s) }
+    child = pelton("doctor", "-r", file.path, "--json", *flags, env: env)
     code = exit_code(child, 60)
     [code, JSON.parse(child.output)]
   end
@@ -41,6 +43,14 @@ Scenario.run do
   equal(0, code, "exit code of an app that is well")
   equal(3, report.dig("group doctor", name, "partitions"), "partitions")
   equal([], report["findings"].reject { |finding| finding["level"] == "note" }, "what hurts")
+
+  hurts = ->(found) { found["findings"].filter_map { |finding| finding["text"] if finding["level"] == "error" } }
+  code, report = doctor.call(name, TIMEOUT: "900000")
+  equal([0, []], [code, hurts.call(report)], "transactions as long as the broker allows")
+  code, report = doctor.call(name, TIMEOUT: "900001")
+  equal(["900.001 s is longer than transaction.max.timeout.ms of the brokers (900 s), so Kafka refuses all " \
+         "transactions (INVALID_TRANSACTION_TIMEOUT): lower the one, or raise the other"], hurts.call(report), "longer")
+  equal(1, code, "exit code of an app whose transactions are too long")
 
   missing = unique("missing")
   code, report = doctor.call(missing)

@@ -10,8 +10,8 @@ module Fakes
   class AdminCluster
     DEFAULTS = { "retention.ms" => "604800000", "cleanup.policy" => "delete", "max.message.bytes" => "1048588",
                  "min.insync.replicas" => "1", "retention.bytes" => "-1", "segment.bytes" => "1073741824" }.freeze
-    NAMES = { 3 => :UNKNOWN_TOPIC_OR_PART, 29 => :TOPIC_AUTHORIZATION_FAILED, 36 => :TOPIC_ALREADY_EXISTS,
-              37 => :INVALID_PARTITIONS, 40 => :INVALID_CONFIG, -185 => :_TIMED_OUT,
+    NAMES = { 3 => :UNKNOWN_TOPIC_OR_PART, 29 => :TOPIC_AUTHORIZATION_FAILED, 31 => :CLUSTER_AUTHORIZATION_FAILED,
+              36 => :TOPIC_ALREADY_EXISTS, 37 => :INVALID_PARTITIONS, 40 => :INVALID_CONFIG, -185 => :_TIMED_OUT,
               -165 => :_UNSUPPORTED_FEATURE }.freeze
 
     # {"orders" => { partitions: 3, replication: 1, config: {…} }}
@@ -21,10 +21,13 @@ module Fakes
     # Number of admin clients that were opened, and their options.
     attr_reader :opened
     attr_reader :brokers
+    # What each broker is configured with: {"transaction.max.timeout.ms" => "900000"}
+    attr_accessor :broker_config
 
     def initialize(topics = {}, brokers: 1)
       @topics = topics.transform_values { |topic| { partitions: 1, replication: 1, config: {}, **topic } }
       @brokers = brokers
+      @broker_config = {}
       @changes = []
       @opened = []
       # {[kind, "orders"] => code}
@@ -97,6 +100,10 @@ module Fakes
     end
 
     def config(name)
+      if name.is_a?(Integer)
+        return [[name, nil, @broker_config.map { |key, value| [key, value, "DEFAULT_CONFIG", false, false] }]]
+      end
+
       own = @topics.fetch(name)[:config]
       options = { **DEFAULTS, **own }.map do |key, value|
         [key, value, own.key?(key) ? "DYNAMIC_TOPIC_CONFIG" : "DEFAULT_CONFIG", false, false]

@@ -12,6 +12,7 @@ require_relative "doctor/report"
 require_relative "doctor/retries"
 require_relative "doctor/timeouts"
 require_relative "doctor/topics"
+require_relative "doctor/transactions"
 require_relative "doctor/units"
 
 module Pelton
@@ -56,6 +57,7 @@ module Pelton
         Topics.new(config, groups, clusters, @native).examine(report)
         unless clusters.empty?
           ClusterTopics.new(@app, groups, clusters, @timeout, some: @chosen.any?(&:last)).examine(report)
+          Transactions.new(@app, groups, clusters, @timeout).examine(report)
         end
         Retries.new(config, groups, clusters, @native, @timeout).examine(report)
         report

@@ -3,6 +3,7 @@
 require_relative "../../errors"
 require_relative "../../topics"
 require_relative "../../topics/cluster_state"
+require_relative "cluster_admin"
 
 module Pelton
   class CLI
@@ -33,24 +34,16 @@ module Pelton
         private
 
         def look(cluster, report)
-          admin = @topics.admin(cluster.kafka)
           names = @some ? cluster.routed : cluster.routed | cluster.topics.keys
-          return if names.empty? || embedded?(admin)
+          return if names.empty?
 
-          state = Pelton::Topics::ClusterState.read(admin, names, timeout: @timeout)
-          check_replication(state, admin.cluster(timeout: @timeout).brokers.size, report)
-          compare(cluster, names, state, report)
+          ClusterAdmin.open(@topics, cluster.kafka, @timeout) do |admin|
+            state = Pelton::Topics::ClusterState.read(admin, names, timeout: @timeout)
+            check_replication(state, admin.cluster(timeout: @timeout).brokers.size, report)
+            compare(cluster, names, state, report)
+          end
         rescue KafkaError => e
           report.note("cluster #{cluster.servers}", "its topics could not be examined: #{e.message}")
-        ensure
-          admin&.close
-        end
-
-        # librdkafka's mock cluster refuses this request at once, and leaves the others without an answer.
-        def embedded?(admin)
-          admin.groups(timeout: @timeout) && false
-        rescue KafkaError => e
-          e.name == :_UNSUPPORTED_FEATURE
         end
 
         def check_replication(state, brokers, report)
