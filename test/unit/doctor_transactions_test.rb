@@ -56,7 +56,7 @@ class DoctorTransactionsTest < Minitest::Test
   end
 
   # A pool of producers may take its options from config.kafka.
-  def test_it_is_a_warning_where_only_a_pool_may_have_transactions
+  def test_a_longer_time_is_a_warning_where_only_a_pool_may_have_transactions
     assert_equal [[:warning, format(TEXT, "1200")]], findings(timeout(1_200_000))
     assert_equal [[:warning, format(TEXT, "1200")]], findings(timeout(1_200_000)) { topic("orders", to: Consumer) }
     assert_equal [[:error, format(TEXT, "1200")]], findings({ **timeout(1_200_000), "transactional.id" => "a" })

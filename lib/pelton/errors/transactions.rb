@@ -56,8 +56,11 @@ module Pelton
     end
   end
 
-  # Kafka ended a transaction that ran longer than `transaction.timeout.ms`. The next transaction gets a new client.
-  # What to do: Make the transaction shorter, or raise `transaction.timeout.ms`.
+  # Kafka ended a transaction, because `transaction.timeout.ms` had passed since its first message. The block is not
+  # interrupted: the commit or a later message raises this. In a consumer, it counts as a failed attempt. The next
+  # transaction gets a new client.
+  # What to do: Do slow work before the block, or raise `transaction.timeout.ms`, up to the brokers'
+  # `transaction.max.timeout.ms` (15 minutes).
   #
   # To the client it looks as if another producer took over; Pelton's own clock tells the two apart.
   #   TransactionTimeout.new(KafkaError.new(-144, :_FENCED, "…", true), 61.2, 60.0)

@@ -31,7 +31,7 @@ module Pelton
         delivery_failures: [:counter, "Produced messages that were not delivered, and for which no code waited.",
                             %i[topic]],
         queue_full_waits: [:counter, "Waits of produce for space in the queue.", %i[client]],
-        transactions: [:counter, "Transactions by outcome: committed or aborted.", [*TRANSACTION, :outcome]],
+        transactions: [:counter, "Transactions by outcome: committed, aborted.", [*TRANSACTION, :outcome]],
         outbox_sent_messages: [:counter, "Rows of the outbox that this process sent."],
         sent_messages: [:counter, "Messages sent to brokers, by librdkafka.", %i[client]],
         sent_message_bytes: [:counter, "Bytes of sent messages, by librdkafka.", %i[client]],

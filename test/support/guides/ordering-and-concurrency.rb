@@ -18,6 +18,19 @@
       @errors.clear
     end
   },
+  "Thread.new" => {
+    after: lambda do
+      Pelton.start
+      rows = Array.new(40) do |number|
+        { topic: "invoices", partition: 0, key: (number % 10).to_s, payload: JSON.generate(total: number) }
+      end
+      Pelton.producer.produce_many_sync(rows)
+      found = read("paid", 40).map { |message| [message.key, Integer(message.raw_payload)] }
+      assert_equal Array.new(40) { |number| [(number % 10).to_s, number] }, found.sort_by(&:last), "each result once"
+      found.group_by(&:first).each_value { |same| assert_equal same.sort_by(&:last), same, "the order of a key" }
+      assert Pelton.stop
+    end
+  },
   "throttle 100" => {
     change: { '"reminders"' => '"orders"', "delay 600" => "delay 0.1" },
     given: { "RemindersConsumer" => "class RemindersConsumer < Pelton::Consumer; #{GuidesTest::CONSUME}; end" },

@@ -12,7 +12,7 @@ module Pelton
           Loads your files and changes nothing. It prints versions, cores, memory and limits of this machine;
           what each topic and group uses, and why; whether brokers and schema registries answer and the topics
           exist; retry topics with messages that no consumer will get; and findings: errors, warnings and notes.
-          Examples are timeouts that contradict each other, an old FFI, or limits that are too low.
+          Examples are timeouts that contradict each other or the brokers, an old FFI, or limits that are too low.
 
           --options adds every option of librdkafka, as the app's clients would have it, in librdkafka's own
           words (`smallest` is `earliest`). Secrets are hidden.
