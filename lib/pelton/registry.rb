@@ -9,6 +9,8 @@ end
 require_relative "errors"
 require_relative "registry/cache"
 require_relative "registry/files"
+require_relative "registry/inlined"
+require_relative "registry/named_types"
 require_relative "registry/schema"
 
 module Pelton
@@ -83,17 +85,27 @@ module Pelton
 
     # The number of this schema in the subject. Raises RegistryError, with `missing?`, if it is not registered.
     #   registry.id_of("orders-value", schema) # => 7
+    # Of a schema with references, it first asks for each version in `named`, once. Raises RegistryError if a type of
+    # `references` is another one there.
     #: (String, Schema) -> Integer
     def id_of(subject, schema)
-      fetch([:id_of, subject, schema.text], nil) { @source.id_of(subject, schema) }
+      fetch([:id_of, subject, schema.key], nil) { checked(subject, schema) { @source.id_of(subject, schema) } }
+    end
+
+    # The version of this schema in the subject: 1, 2, 3. It belongs into `named` of the schemas that refer to it.
+    # Raises RegistryError, with `missing?`, if it is not registered, and as `id_of` for references.
+    #   registry.version_of("shop.Price-value", price) # => 1
+    #: (String, Schema) -> Integer
+    def version_of(subject, schema)
+      fetch([:version, subject, schema.key], nil) { checked(subject, schema) { @source.version_of(subject, schema) } }
     end
 
     # Registers the schema in the subject and returns its number. Doing it again is harmless. Raises RegistryError if
-    # the registry refuses it, for example as incompatible.
+    # the registry refuses it, for example as incompatible, and as `id_of` for references.
     #   registry.register("orders-value", Pelton::Registry::Schema.new(File.read("order.avsc"))) # => 7
     #: (String, Schema) -> Integer
     def register(subject, schema)
-      fetch([:register, subject, schema.text], nil) { @source.register(subject, schema) }
+      fetch([:register, subject, schema.key], nil) { checked(subject, schema) { @source.register(subject, schema) } }
     end
 
     # Would the registry accept the schema as the subject's next version? It compares it with the latest version, by the
@@ -101,8 +113,14 @@ module Pelton
     #   registry.compatible?("orders-value", Pelton::Registry::Schema.new(File.read("order.avsc"))) # => true
     # Asks each time. With a mode such as BACKWARD_TRANSITIVE, Confluent's registry compares with all versions only when
     # it registers. Raises RegistryError if the registry does not answer or refuses the request, and for a folder.
+    # A schema with references needs no `named` here: then the registry gets one text with all types, so it need not
+    # have them yet. With `named`, it raises as `id_of`.
     #: (String, Schema) -> bool
-    def compatible?(subject, schema) = @source.compatible?(subject, schema)
+    def compatible?(subject, schema)
+      return @source.compatible?(subject, Inlined.of(schema)) if schema.named.empty?
+
+      checked(subject, schema) { @source.compatible?(subject, schema) }
+    end
 
     # The addresses, without passwords and tokens.
     def inspect = "#<#{self.class} #{@source.inspect}>"
@@ -112,6 +130,14 @@ module Pelton
 
     def fetch(key, ttl, &look_up)
       @cache.fetch(key, ttl, ->(error) { error.missing? ? @missing_ttl : FAILED_TTL }, &look_up)
+    end
+
+    # A folder compares the types themselves.
+    def checked(subject, schema)
+      unless schema.references.empty? || @source.is_a?(Files)
+        NamedTypes.new(subject, schema).check { |*place| version(*place) }
+      end
+      yield
     end
 
     def seconds(name, value)

@@ -46,9 +46,51 @@ class NativeRegistryCompatibleTest < Minitest::Test
     named = [{ "name" => "Price", "subject" => "price", "version" => 1 }]
     references = ['{"type":"fixed","name":"Price","size":2}']
     schema = Pelton::Registry::Schema.new('{"type":"array","items":"Price"}', named: named, references: references)
+    double.add("price", references.first)
+    registry = client(double)
+    registry.version("price", 1)
     double.fail(:echo)
-    error = assert_raises(Pelton::RegistryError) { client(double).compatible?("prices", schema) }
+    error = assert_raises(Pelton::RegistryError) { registry.compatible?("prices", schema) }
     assert_includes error.message, JSON.generate(schema: schema.text, schemaType: "AVRO", references: named)
+  end
+
+  # The registry would compare with the version that it has, and CI would let the schema pass.
+  def test_schema_with_another_type_than_the_named_version_has_is_an_error
+    double = new_double
+    double.add("price", '{"type":"fixed","name":"Price","size":3}')
+    schema = Pelton::Registry::Schema.new('{"type":"array","items":"Price"}',
+                                          references: ['{"type":"fixed","name":"Price","size":2}'],
+                                          named: [{ "name" => "Price", "subject" => "price", "version" => 1 }])
+    error = assert_raises(Pelton::RegistryError) { client(double).compatible?("prices", schema) }
+    assert_includes error.message, "subject prices: Price in references: is not that of price version 1"
+  end
+
+  # A commit may change both. Then the registry does not have the types yet.
+  def test_schema_with_references_but_without_names_is_sent_with_its_types
+    price = '{"type":"record","name":"Price","namespace":"shop","doc":"net","fields":[{"name":"kind","type":{' \
+            '"type":"enum","name":"Kind","symbols":["A"]}},{"name":"more","type":["null","Price"],"default":null},' \
+            '{"name":"code","type":"Code"}]}'
+    order = '{"type":"record","name":"Order","aliases":["Sale"],"fields":[{"name":"kind","type":"shop.Kind"},' \
+            '{"name":"prices","type":{"type":"array","items":"shop.Price"}},{"name":"last","type":"shop.Price"},' \
+            '{"name":"at","type":{"type":"long","logicalType":"timestamp-millis"}}]}'
+    references = ['{"type":"fixed","name":"Code","size":2}', price, '{"type":"fixed","name":"Unused","size":1}']
+    schema = Pelton::Registry::Schema.new(order, references: references)
+    sent = compared(schema)
+    assert_equal schema.canonical, sent.canonical
+    kind, prices, last, at = JSON.parse(sent.text)["fields"].map { |field| field["type"] }
+    found = prices["items"]
+    assert_equal %w[enum shop.Price timestamp-millis], [kind["type"], last, at["logicalType"]]
+    assert_equal ["net", "shop.Kind", { "name" => "more", "type" => %w[null shop.Price], "default" => nil }],
+                 [found["doc"], found["fields"][0]["type"], found["fields"][1]]
+    assert_equal [["Sale"], [], []], [JSON.parse(sent.text)["aliases"], sent.references, sent.named]
+    refute_includes sent.text, "Unused"
+  end
+
+  # What the registry is asked about.
+  def compared(schema)
+    source = Object.new
+    source.define_singleton_method(:compatible?) { |_subject, given| given }
+    Pelton::Registry.new(source: source).compatible?("orders", schema)
   end
 
   # A wrong URL, a login that is refused and an outage would all let the schema pass.

@@ -160,8 +160,8 @@ class RegistryDouble
   def register(subject, new, body)
     entry = { schema: body["schema"], references: body.fetch("references", []) }
     index = @schemas.index(entry)
-    known = index && @subjects.key?(subject) && @subjects[subject].include?(index + 1)
-    return [200, JSON.generate(id: index + 1, subject: subject)] if known
+    number = index && @subjects.key?(subject) && @subjects[subject].index(index + 1)
+    return [200, JSON.generate(id: index + 1, subject: subject, version: number + 1, **entry)] if number
     return error(404, 40_403, "Schema not found") unless new
     return error(409, 409, "Schema being registered is incompatible") unless registers
 

@@ -46,13 +46,15 @@ module Pelton
 
       #: (String, Schema) -> Integer
       def id_of(subject, schema)
+        found = same(subject, schema)
         latest = version(subject, "latest")
-        found = versions(subject).filter_map(&:schema).select { |candidate| candidate.canonical == schema.canonical }
-        raise missing("subject #{subject}", "exists in #{@folder} with another schema") if found.empty?
-
         (found.include?(latest) ? latest : found.last).id ||
           raise(RegistryError.new("subject #{subject}", "its file name has no id: rename it to #{subject}.<id>.avsc"))
       end
+
+      # In the order of the files' ids.
+      #: (String, Schema) -> Integer
+      def version_of(subject, schema) = versions(subject).map(&:schema).index(same(subject, schema).last) + 1
 
       #: (String, Schema) -> Integer
       def register(subject, schema) = id_of(subject, schema)
@@ -77,6 +79,13 @@ module Pelton
         broken = files.filter_map(&:error)
         reason = ["is not in #{@folder}", *broken.first&.message].join("; ")
         raise missing(what, reason)
+      end
+
+      # The subject's schemas that are like this one, at least one.
+      def same(subject, schema)
+        version(subject, "latest") # raises if there is no valid file
+        found = versions(subject).filter_map(&:schema).select { |candidate| candidate.canonical == schema.canonical }
+        found.empty? ? raise(missing("subject #{subject}", "exists in #{@folder} with another schema")) : found
       end
 
       # With the numbers of a registry that does not know a schema.

@@ -73,6 +73,9 @@ module Pelton
       def id_of(subject, schema) = number("/subjects/#{escape(subject)}", subject, schema)
 
       #: (String, Schema) -> Integer
+      def version_of(subject, schema) = number("/subjects/#{escape(subject)}", subject, schema, "version")
+
+      #: (String, Schema) -> Integer
       def register(subject, schema) = number("/subjects/#{escape(subject)}/versions", subject, schema)
 
       #: (String, Schema) -> bool
@@ -101,9 +104,9 @@ module Pelton
         RegistryError.new(@redaction.call(what), @redaction.call(reason), url: url, **numbers)
       end
 
-      def number(path, subject, schema)
-        id = post(path, subject, schema)["id"]
-        id.is_a?(Integer) ? id : raise(failure("subject #{subject}", "its answer has no id"))
+      def number(path, subject, schema, field = "id")
+        number = post(path, subject, schema)[field]
+        number.is_a?(Integer) ? number : raise(failure("subject #{subject}", "its answer has no #{field}"))
       end
 
       def post(path, subject, schema)

@@ -32,6 +32,7 @@ module Pelton
         @subject = subject
         @version = version
         @native = Native::AvroSchema.new(@text, @references)
+        @key = @references.empty? ? @text : [@text, *@references, @named.inspect].join("\n").freeze
         freeze
       rescue EncodingError => e
         raise ConfigError.new("schema", nil, e.message)
@@ -75,6 +76,10 @@ module Pelton
       # For the native side.
       #: () -> untyped
       attr_reader :native
+
+      # For Pelton: the same for schemas whose numbers are the same.
+      #: () -> String
+      attr_reader :key
 
       def inspect = "#<#{self.class} #{name || @text[0, 40]}#{" id #{@id}" if @id}>"
 
