@@ -32,7 +32,7 @@ module Pelton
   #   topic         the topic where the message was first
   #   group         the group in which it failed
   #   error         the class of the last error
-  #   key           the message's key, as bytes
+  #   key           the message's key, as bytes or as its key_deserializer makes it: as text or JSON
   #   since, until  Times: it failed at `since` or later, and before `until`
   #   status        :open (the default), :redriven, :deleted or :all
   #

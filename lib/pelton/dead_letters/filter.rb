@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../decoding/key_text"
 require_relative "../errors"
 
 module Pelton
@@ -12,12 +13,11 @@ module Pelton
         id: ->(letter) { [letter.id, letter.place] },
         topic: ->(letter) { letter.origin&.topic },
         group: :group.to_proc,
-        error: :error.to_proc,
-        key: ->(letter) { letter.message.raw_key }
+        error: :error.to_proc
       }.freeze
       TIMES = %i[since until].freeze
       STATUSES = %i[open redriven deleted all].freeze
-      KEYS = [*TEXTS.keys, *TIMES, :status].freeze
+      KEYS = [*TEXTS.keys, :key, *TIMES, :status].freeze
       PLACE = %r{\A(\d+)/(\d+)\z}
       private_constant :TEXTS, :TIMES, :STATUSES, :PLACE
 
@@ -29,6 +29,7 @@ module Pelton
         raise ConfigError.unknown(unknown, KEYS, what: "filter of dead letters") if unknown
 
         @texts = TEXTS.keys.filter_map { |key| [key, texts(key, filters[key])] if filters.key?(key) }.to_h
+        @keys = texts(:key, filters[:key]).map { |text| KeyText.new(text) } if filters.key?(:key)
         @since, @until = TIMES.map { |key| time(key, filters[key]) }
         @status = status(filters.fetch(:status, :open))
       end
@@ -36,7 +37,8 @@ module Pelton
       #: (Letter) -> bool
       def match?(letter)
         (@status == :all || letter.status == @status) && in_time?(letter.time) &&
-          @texts.all? { |key, wanted| [*TEXTS.fetch(key).call(letter)].map(&:b).intersect?(wanted) }
+          @texts.all? { |key, wanted| [*TEXTS.fetch(key).call(letter)].map(&:b).intersect?(wanted) } &&
+          (@keys.nil? || @keys.any? { |key| key.match?(letter.message) })
       end
 
       # {partition => range of offsets} if all letters are named by their places; otherwise nil.

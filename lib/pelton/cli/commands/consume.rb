@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../../decoding/key_text"
 require_relative "../../routing/condition"
 require_relative "../messages/json_line"
 require_relative "../messages/message_command"
@@ -32,7 +33,8 @@ module Pelton
                                       "may be fewer messages), a time, or 2h (2 hours ago)", default: "end")
         option(:until, "--until PLACE", "stop before this offset or time, or at the end of now: end")
         option :partition, "--partition N", "only this partition", type: Integer, many: true
-        option :key, "--key KEY", "only messages with this key"
+        option :key, "--key KEY", "only messages with this key. If the route (-r) has a key_deserializer, also the " \
+                                  "decoded key, as text or JSON"
         option :where, "--where CONDITION", "only messages for which it holds, in the words of where in routes",
                many: true
         option :count, "--count N", "stop after N messages", type: Integer
@@ -51,9 +53,9 @@ module Pelton
         private
 
         def run
-          raise ConfigError.new("--count", options[:count], "expected a number > 0") if options[:count]&.<(1)
-
+          check
           interruption
+          @key = KeyText.new(options[:key]) if decoded_keys?
           @condition = condition
           @format = MessageFormat.new(options[:format], registry: options[:registry], route: route, fields: fields?)
           @out.binmode.sync = true # each message at once, also in a pipe
@@ -63,6 +65,10 @@ module Pelton
           print_all(read)
           note("payloads that could not be decoded: #{@undecoded}") if @undecoded.positive?
           note("stopped before #{positions}") if stopped? && !@next.empty?
+        end
+
+        def check
+          raise ConfigError.new("--count", options[:count], "expected a number > 0") if options[:count]&.<(1)
         end
 
         # Nothing is connected before the first message is asked for.
@@ -152,12 +158,13 @@ module Pelton
         # Native threads decide first; what they leave undecided is decided here. A payload that cannot be decoded has
         # no fields for which a condition could hold.
         def admitted?(message)
-          @condition.nil? || !message.undecided? || Routing::Condition.answer(@condition, message) == true
+          decided = @condition.nil? || !message.undecided? || Routing::Condition.answer(@condition, message) == true
+          decided && (@key.nil? || @key.match?(message))
         end
 
         def condition
           trees = options[:where].map { |text| WhereText.new("--where", text).tree }
-          trees << key_condition if options[:key]
+          trees << key_condition if options[:key] && @key.nil?
           trees.empty? ? nil : [:all, *trees].freeze
         end
 
@@ -165,6 +172,9 @@ module Pelton
           key = Plain.utf8(options[:key]) or raise ConfigError.new("--key", options[:key], "expected valid UTF-8")
           [:is, [:key].freeze, :in, [key.freeze].freeze].freeze
         end
+
+        # Native threads compare the bytes of keys.
+        def decoded_keys? = !options[:key].nil? && MessageFormat.new(options[:format], route: route).keys?
 
         def fields? = !@condition.nil? && Routing::Condition.fields?(@condition)
 

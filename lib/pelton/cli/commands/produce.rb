@@ -32,7 +32,8 @@ module Pelton
         example "pelton produce orders --format avro --registry http://localhost:8081 < orders.jsonl"
         arguments "TOPIC"
         option :json_lines, "--json-lines", "each line is an object with key, payload, headers, …"
-        option :key, "--key KEY", "the key of all messages that have none"
+        option :key, "--key KEY", "the key of all messages that have none. For Avro keys, a text or JSON that fits " \
+                                  "their schema"
         option :key_separator, "--key-separator TEXT", "a line is its key, this text, and its payload" do |text|
           text.empty? ? raise(ConfigError.new("--key-separator", text, "expected a text that is not empty")) : text
         end
@@ -46,6 +47,8 @@ module Pelton
                                             "Without it, --format avro uses that of the topic's route (-r). The " \
                                             "latest schema of the subject is written"
         option :subject, "--subject NAME", "the subject of that schema, instead of TOPIC-value"
+        option :key_subject, "--key-subject NAME", "keys are Avro, with the latest schema of this subject. With -r " \
+                                                   "and a route that has key_deserializer :avro, it is TOPIC-key"
         option(:rate, "--rate RATE", "send at most this many: 100/s, 6000/min") { |text| Values.rate("--rate", text) }
         option :timeout, "--timeout SECONDS", "wait this long to find the topic", type: Float, default: 10
         option :json, "--json", "print the counts and failures as JSON"
@@ -80,7 +83,7 @@ module Pelton
 
         def run
           interruption
-          @format = LineFormat.new(topic, **options, decoder: decoder, headers: headers)
+          @format = LineFormat.new(topic, **options, **decoders, headers: headers)
           @producer = quiet_app.producer
           # The line that was read last, and the first failures: [{ line: 3, reason: "…" }].
           @line = 0
@@ -92,9 +95,10 @@ module Pelton
           @sent.failed.zero? ? 0 : 1
         end
 
-        # Names the registry of --format avro without --registry; nil: not needed, or the topic's route has none.
-        def decoder
-          MessageFormat.decoder_of(app, topic) if options[:format] == "avro" && options[:registry].nil?
+        # Those of the topic's route. That of payloads names the registry of --format avro without --registry.
+        def decoders
+          { decoder: (MessageFormat.decoder_of(app, topic) if options[:format] == "avro" || options[:key_subject]),
+            key_decoder: MessageFormat.key_decoder_of(app, topic) }
         end
 
         # { "source" => "shell", "tags" => ["a", "b"] }

@@ -49,6 +49,10 @@ module Pelton
       #: () -> untyped
       def value = @fields.fetch("payload") { raise ConfigError.new("payload", nil, "is missing") }
 
+      # The decoded key; nil: there is none, or it is given as bytes.
+      #: () -> untyped
+      def key = EXACT.keys.any? { |ending| @fields.key?("key_#{ending}") } ? nil : @fields["key"]
+
       private
 
       def bytes(part)

@@ -46,13 +46,26 @@ module Pelton
         given[:decoder] if given.is_a?(Hash) && Formats.name(given) == :avro
       end
 
+      # The Avro decoder of the keys of a topic's route, by `route_of`; nil without one.
+      #: (App, String) -> Avro::Decoder?
+      def self.key_decoder_of(app, topic)
+        given = route_of(app, topic)&.key_deserializer
+        made = Formats.key_maker(given) if given
+        made.format[:decoder] if made.is_a?(KeyFormat) && made.name == :avro
+      end
+
       # Options of Pelton.each.
       #: () -> Hash[Symbol, untyped]
       def options
-        return { decode: decode } if @name || !routed?
+        keys = { key_deserializer: @route.key_deserializer } if keys?
+        return { decode: decode, **keys.to_h } if @name || !routed?
 
-        { decode: routed_decode, deserializer: @route.deserializer, key_deserializer: @route.key_deserializer }
+        { decode: routed_decode, deserializer: @route.deserializer, **keys.to_h }
       end
+
+      # Are keys decoded, as the route says? A format that shows a payload's bytes shows those of the key, too.
+      #: () -> bool
+      def keys? = !TEXTS.include?(@name) && !@route&.key_deserializer.nil?
 
       #: (Message) -> MessagePart
       def payload(message)
@@ -71,7 +84,7 @@ module Pelton
       #: (Message) -> MessagePart
       def key(message)
         raw = message.raw_key
-        key_deserializer? && raw ? MessagePart.new(raw, value: message.key) : MessagePart.new(raw)
+        keys? && raw ? MessagePart.new(raw, value: message.key) : MessagePart.new(raw)
       rescue DecodeError => e
         MessagePart.new(raw, error: e.message)
       end
@@ -93,8 +106,6 @@ module Pelton
       end
 
       def routed? = @route && (@route.decode || @route.deserializer)
-
-      def key_deserializer? = @name.nil? && routed? && @route.key_deserializer
 
       # Conditions on fields need decoded payloads.
       def routed_decode

@@ -18,7 +18,8 @@ module Pelton
           option :groups, "-g", "--group NAME", "failed in this group", many: true
           option :topics, "-t", "--topic NAME", "was first in this topic", many: true
           option :errors, "-e", "--error CLASS", "the last error has this class", many: true
-          option :keys, "--key KEY", "has this key", many: true
+          option :keys, "--key KEY", "has this key. If the route (-r) has a key_deserializer, also the decoded key, " \
+                                     "as text or JSON", many: true
           option(:since, "--since TIME", "failed then or later: ISO 8601, or 2h ago as 2h") do |text|
             Values.time("--since", text)
           end

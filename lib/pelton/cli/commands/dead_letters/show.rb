@@ -37,8 +37,9 @@ module Pelton
             return failure("#{topic} has no letter #{id}: pelton dead-letters list #{topic} --status all")
           return raw(letter) if options[:raw]
 
+          key = format.key(letter.message)
           payload = format.payload(letter.message)
-          output.report(json(letter, payload)) { print(letter, payload) }
+          output.report(json(letter, key, payload)) { print(letter, key, payload) }
         end
 
         def raw(letter)
@@ -47,19 +48,19 @@ module Pelton
         end
 
         # Key, headers and payload as in the lines of `pelton consume`.
-        def json(letter, payload)
-          key = MessagePart.new(letter.message.raw_key)
-          more = { backtrace: letter.origin&.backtrace, payload_error: payload.error }.compact
+        def json(letter, key, payload)
+          more = { backtrace: letter.origin&.backtrace, key_error: key.error, payload_error: payload.error }.compact
           parts = { **key.fields("key"), **JsonLine.headers(letter.headers), **payload.fields("payload") }
           { **facts(letter), **parts, **more }
         end
 
-        def print(letter, payload)
+        def print(letter, key, payload)
           facts = letter.to_h.compact.transform_keys { |name| name.to_s.tr("_", " ") }
           headers = letter.headers.transform_keys { |name| Printable.line(name) }
-          output.record({ **facts, "key" => letter.message.raw_key, "headers" => headers })
+          output.record({ **facts, "key" => (key.line unless key.tombstone?), "headers" => headers })
           section("backtrace", letter.origin&.backtrace&.map { |line| Printable.line(line) })
           text = MessageText.new(output)
+          output.puts(*text.error("key", key)) if key.error
           section("payload", [*text.error("payload", payload), text.body(payload)])
         end
 
