@@ -65,7 +65,17 @@ class NativeRegistryFilesTest < Minitest::Test
       assert_equal [8, 10], [7, 9].map { |id| registry.id_of("r-value", registry.schema(id)) }
       assert_predicate assert_raises(Pelton::RegistryError) { registry.version("r-value", 3) }, :missing?
       error = assert_raises(Pelton::RegistryError) { registry.latest("list") }
-      assert_includes error.message, "shop.R: is defined differently in 7.avsc, 9.avsc, r-value.10.avsc, r-value.8.avsc"
+      assert_includes error.message, "shop.R: is defined differently in 7.avsc, 9.avsc, r-value.10.avsc, " \
+                                     "r-value.8.avsc: keep one, and write the other type into the schemas that use it"
+    end
+  end
+
+  # A test reads an old message after the type of another file changed.
+  def test_old_schema_has_the_old_type_itself
+    list = ->(items) { %({"type":"record","name":"shop.L","fields":[{"name":"r","type":#{items}}]}) }
+    in_files({ "l.1.avsc" => list.call(INT), "l.2.avsc" => list.call('"shop.R"'), "r.3.avsc" => LONG }) do |registry|
+      canonical = [1, 2].map { |id| registry.schema(id).canonical }
+      assert_equal([true, true], canonical.zip(%w[int long]).map { |text, type| text.include?(%("type":"#{type}")) })
     end
   end
 

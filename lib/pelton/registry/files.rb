@@ -145,8 +145,9 @@ module Pelton
         found = all.select { |file| file.names.own == name }
         return found.first if found.map(&:json).uniq.size == 1
 
-        files = found.map { |file| File.basename(file.path) }
-        raise ConfigError.new(name, nil, "is defined differently in #{files.join(", ")}: remove or rename all but one")
+        files = found.map { |file| File.basename(file.path) }.join(", ")
+        how = "keep one, and write the other type into the schemas that use it"
+        raise ConfigError.new(name, nil, "is defined differently in #{files}: #{how}")
       end
     end
   end
