@@ -6,6 +6,7 @@ require "json"
 require "open3"
 require "pty"
 require "time"
+require "support/registry_double"
 require "support/scenario"
 
 # `pelton consume` and `pelton produce` as programs in pipes: copies of topics, a hundred thousand lines, Ctrl-C in the
@@ -152,6 +153,32 @@ Scenario.run do
   script.producer.produce_sync(topic: grown, payload: "in the new one", partition: 1)
   equal(["in the new one", 1], JSON.parse(stdout.read).values_at("payload", "partition"), "an added partition")
   equal(0, process.value.exitstatus, "exit code beside an added partition\n#{stderr.read}")
+
+  # --- keys in Avro, as the route reads them ------------------------------------------------------------------------
+  keyed = topic
+  registry = RegistryDouble.new
+  registry.add("#{keyed}-key", '{"type":"record","name":"Key","fields":[{"name":"id","type":"int"}]}')
+  routes = Tempfile.new(["app", ".rb"])
+  routes.write(<<~RUBY)
+    class Keyed < Pelton::Consumer
+      def process(_message) = nil
+    end
+    Pelton.configure { |config| config.group_id = "keyed" }
+    Pelton.routes { topic("#{keyed}", to: Keyed) { key_deserializer :avro, registry: "#{registry.url}" } }
+  RUBY
+  routes.flush
+  keys = [6, 7].map { |id| JSON.generate(id: id) }
+  keys.each do |key|
+    code, _, err = call.("produce", keyed, "-r", routes.path, "--key", key, input: "{}\n")
+    equal([0, true], [code, err.include?("1 of 1 lines delivered")], "a key in Avro: #{err}")
+  end
+  equal([6, 7].map { |id| [0, 1, id << 1].pack("CNC") }, script.each(keyed).map { |message| message.raw_key.b }, "keys")
+  code, out, err = call.("consume", keyed, *ALL, "-r", routes.path, "--key", keys.last)
+  equal([0, [[1, { "id" => 7 }]]], [code, out.lines.map { |line| JSON.parse(line).values_at("offset", "key") }],
+        "the key that was asked for: #{err}")
+  code, _, err = call.("produce", keyed, "-r", routes.path, "--key", "7", input: "{}\n")
+  equal([1, true], [code, err.include?("line 1: key: the value does not fit")], "a key that the route cannot read")
+  registry.close
 
   # --- a terminal --------------------------------------------------------------------------------------------------
   evil = topic
