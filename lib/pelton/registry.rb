@@ -97,7 +97,9 @@ module Pelton
     #   registry.version_of("shop.Price-value", price) # => 1
     #: (String, Schema) -> Integer
     def version_of(subject, schema)
-      fetch([:version, subject, schema.key], nil) { checked(subject, schema) { @source.version_of(subject, schema) } }
+      fetch([:version_of, subject, schema.key], nil) do
+        checked(subject, schema) { @source.version_of(subject, schema) }
+      end
     end
 
     # Registers the schema in the subject and returns its number. Doing it again is harmless. Raises RegistryError if
