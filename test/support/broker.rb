@@ -3,8 +3,8 @@
 require "fileutils"
 require "tmpdir"
 require_relative "broker_kit"
-require_relative "freezing"
 require_relative "kafka_wire"
+require_relative "owned_process"
 
 # A real Kafka broker (KRaft, one node, broker and controller in one JVM) for tests, benches and a developer's hands.
 #
@@ -17,7 +17,7 @@ require_relative "kafka_wire"
 # Several may run side by side, each on its own port and with its own cluster. All files of a broker are in one folder,
 # named after its port. Not thread-safe. Raises TestBroker::Failure with a sentence to read.
 class TestBroker
-  class Failure < StandardError; end
+  Failure = OwnedProcess::Failure
   class PortInUse < Failure; end
 
   HOST = "127.0.0.1"
@@ -82,13 +82,12 @@ class TestBroker
     end
   end
 
-  attr_reader :port, :folder, :pid
+  attr_reader :port, :folder
 
   def initialize(port)
     @port = port
     @folder = self.class.folder(port) # e.g. "/tmp/pelton-broker-9092": data/ server.properties server.log pid
-    @pid = Integer(File.read(pid_file)) if File.exist?(pid_file)
-    @watch = nil # pid of the process that watches the owner, if this object started one
+    @process = OwnedProcess.new(@folder, "-Dpelton.broker=#{@folder}")
     @newest_topic = 0.0 # when create_topics was last called, on the monotonic clock
     @more_ports = {} # {"TLS" => 23457}, of the listeners besides PLAINTEXT
   end
@@ -109,8 +108,11 @@ class TestBroker
   #: () -> String
   def voters = File.read(properties_file)[/^controller\.quorum\.voters=(.*)$/, 1]
 
+  #: () -> Integer?
+  def pid = @process.pid
+
   #: () -> String
-  def log = File.exist?(log_file) ? File.read(log_file) : ""
+  def log = @process.log
 
   # Used by TestBroker.start.
   def start(settings, listeners, owner, warm)
@@ -125,7 +127,7 @@ class TestBroker
     BrokerKit.make_data(data_folder, properties[/^node\.id=(.*)$/, 1])
     File.write(properties_file, properties)
     launch
-    @watch = watch(owner) if owner
+    @process.watch(owner) if owner
     wait_until_ready
     warm_up if warm
   rescue StandardError
@@ -153,36 +155,20 @@ class TestBroker
   def kill(signal)
     raise Failure, "broker #{bootstrap} does not run" unless alive?
 
-    within(1) { now > @newest_topic + 0.25 } if signal == :KILL
-    return Freezing.freeze_process(pid) if signal == :STOP
-
-    Process.kill(signal, pid)
-    wait_for_end(10) if signal == :KILL
+    @process.within(1) { now > @newest_topic + 0.25 } if signal == :KILL
+    @process.kill(signal)
   end
 
   # Ends the broker (TERM, then KILL) and removes its data. Does nothing the second time.
   #: () -> void
   def stop
     terminate
-    if @watch
-      signal_watch
-      @watch = nil
-    end
-    FileUtils.rm_rf(folder)
+    @process.remove
   end
 
-  # Does its JVM run? (Kafka may not answer yet.) Read from the system, so it also works for a broker of another
-  # process.
+  # Does its JVM run? (Kafka may not answer yet.) Also works for a broker of another process.
   #: () -> bool
-  def alive?
-    return false unless pid
-
-    reap(pid)
-    # A number in a file may be another process's by now, so look at what runs under it. Empty for a zombie.
-    File.read("/proc/#{pid}/cmdline").include?(mark)
-  rescue Errno::ENOENT, Errno::ESRCH
-    false
-  end
+  def alive? = @process.alive?
 
   # true: a metadata request names this broker.
   #: (?timeout: Numeric) -> bool
@@ -202,16 +188,13 @@ class TestBroker
   # Otherwise the first group and the first transaction wait seconds for their internal topics.
   #: () -> void
   def warm_up
-    KafkaWire::COORDINATORS.each_key { |kind| within(START_TIMEOUT) { coordinator?(kind) } }
+    KafkaWire::COORDINATORS.each_key { |kind| @process.within(START_TIMEOUT) { coordinator?(kind) } }
   end
 
   private
 
-  def pid_file = File.join(folder, "pid")
-  def log_file = File.join(folder, "server.log")
   def data_folder = File.join(folder, "data")
   def properties_file = File.join(folder, "server.properties")
-  def mark = "-Dpelton.broker=#{folder}"
 
   def claim_folder
     raise PortInUse, "port #{port} is in use#{" by a broker of ours (bin/broker stop)" if alive?}" if taken_port?
@@ -225,37 +208,12 @@ class TestBroker
   def taken_port? = alive? || self.class.taken?(port)
 
   def launch
-    @pid = Process.spawn(*BrokerKit.java(mark, *BrokerKit.class_options(port)), "kafka.Kafka", properties_file,
-                         in: File::NULL, out: [log_file, "a"], err: [:child, :out], chdir: folder, pgroup: true)
-    File.write(pid_file, pid.to_s)
-    # Linux shows a program's arguments, which `alive?` reads, a moment after it has begun.
-    within(10) { alive? || !File.exist?("/proc/#{pid}") }
-  end
-
-  # The owner may be killed or crash. A small shell process watches it and then removes the broker.
-  WATCH = <<~SH
-    while [ -d "$2" ] && grep -qs '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$1/status"; do sleep 0.3; done
-    pid="$(cat "$2/pid" 2>/dev/null)" || exit 0
-    while grep -qs -- "$3" "/proc/$pid/cmdline"; do kill -9 "$pid"; sleep 0.1; done
-    rm -rf "$2"
-  SH
-  private_constant :WATCH
-
-  def watch(owner)
-    Process.spawn("sh", "-c", WATCH, "pelton-broker-watch", owner.to_s, folder, mark,
-                  in: File::NULL, out: File::NULL, err: File::NULL, pgroup: true)
-  end
-
-  def signal_watch
-    Process.kill(:KILL, @watch)
-    Process.wait(@watch)
-  rescue Errno::ESRCH, Errno::ECHILD
-    nil # another process, such as the parent of a forked child, was faster
+    @process.start(*BrokerKit.java(@process.mark, *BrokerKit.class_options(port)), "kafka.Kafka", properties_file)
   end
 
   def wait_until_ready
     failed = -> { raise Failure, "the broker on port #{port} #{_1}. The end of its log:\n#{log.lines.last(15).join}" }
-    done = within(START_TIMEOUT) do
+    done = @process.within(START_TIMEOUT) do
       unless alive?
         raise PortInUse, "port #{port} (or its controller's) is in use" if log.include?("Address already in use")
 
@@ -273,36 +231,8 @@ class TestBroker
   end
 
   def terminate
-    return unless alive?
-
-    Process.kill(:CONT, pid)
-    Process.kill(:TERM, pid)
-    return BrokerKit.keep_classes(port) if wait_for_end(10)
-
-    Process.kill(:KILL, pid)
-    wait_for_end(10) || raise(Failure, "process #{pid} does not end")
-  rescue Errno::ESRCH
-    nil # it ended before the signal
-  end
-
-  def wait_for_end(timeout) = within(timeout) { !alive? }
-
-  # Waits for a condition of another process. There is no event to wait for, so it checks every 25 ms.
-  def within(timeout)
-    deadline = now + timeout
-    loop do
-      return true if yield
-      return false if now > deadline
-
-      IO.select(nil, nil, nil, 0.025)
-    end
+    BrokerKit.keep_classes(port) if @process.terminate
   end
 
   def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-
-  def reap(process)
-    Process.wait(process, Process::WNOHANG)
-  rescue Errno::ECHILD
-    nil # started by another process
-  end
 end

@@ -2,19 +2,21 @@
 
 require "fileutils"
 require "securerandom"
+require_relative "java_cache"
 
 # What a TestBroker needs before its first start, kept in a cache folder: Kafka's jars (by Maven, from
 # test/broker/pom.xml) and a freshly formatted data folder to copy. Takes about 15 s the first time, nothing afterwards.
 module BrokerKit
-  class Failure < StandardError; end
+  Failure = JavaCache::Failure
 
   SOURCE = File.expand_path("../broker", __dir__)
   POM = File.join(SOURCE, "pom.xml")
   VERSION = File.read(POM)[%r{<kafka\.version>(.+?)</kafka\.version>}, 1]
   CLUSTER_ID = "cGVsdG9uLXRlc3QtMDAwMQ" # any 16 bytes in base64
-  JVM = %w[-Djava.awt.headless=true -XX:-UsePerfData].freeze
-  # Quick to start. The environment may replace them: PELTON_BROKER_JVM="-Xmx2g -XX:+UseG1GC".
-  HEAP = %w[-Xms128m -Xmx512m -XX:+UseSerialGC -XX:TieredStopAtLevel=1].freeze
+  # The environment may replace them: PELTON_BROKER_JVM="-Xmx2g -XX:+UseG1GC".
+  HEAP = ["-Xms128m", "-Xmx512m", *JavaCache::QUICK].freeze
+  CACHE = JavaCache.new("kafka-#{VERSION}", "Kafka #{VERSION}")
+  private_constant :CACHE
 
   SESSION = "broker.session.timeout.ms"
   # For a restarted broker, which may register only when its former session is over.
@@ -61,12 +63,9 @@ module BrokerKit
     # Fills the cache if it is empty. If two processes call it at the same time, the second one waits.
     #: () -> void
     def prepare
-      FileUtils.mkdir_p(cache)
-      File.open(File.join(cache, "lock"), File::CREAT | File::RDWR) do |lock|
-        lock.flock(File::LOCK_EX)
-        check_java
-        fetch_jars unless File.directory?(jars)
-        format_data unless File.directory?(formatted)
+      CACHE.prepare do
+        CACHE.fetch(jars, POM, "dependency:copy-dependencies")
+        format_data
       end
     end
 
@@ -74,25 +73,12 @@ module BrokerKit
     #: (*String) -> Array[String]
     def java(*options)
       heap = ENV["PELTON_BROKER_JVM"].to_s.split
-      [java_path, *JVM, *(heap.empty? ? HEAP : heap), *options,
+      [CACHE.java, *JavaCache::JVM, *(heap.empty? ? HEAP : heap), *options,
        "-Dlog4j2.configurationFile=#{File.join(SOURCE, "log4j2.properties")}", "-cp", File.join(jars, "*")]
     end
 
-    # Options for the JVM of the broker on this port. Loading Kafka's classes is half of its start. So the first broker
-    # that ends when asked to writes them to a file as it has them in memory, and later ones map that file.
-    #: (Integer) -> Array[String]
-    def class_options(port)
-      option = File.exist?(classes) ? "SharedArchiveFile=#{classes}" : "ArchiveClassesAtExit=#{written_classes(port)}"
-      ["-XX:#{option}", "-Xlog:cds*=off"] # another Java ignores the file
-    end
-
-    # The broker on this port has ended: keeps the file, if it wrote one.
-    #: (Integer) -> void
-    def keep_classes(port)
-      File.rename(written_classes(port), classes)
-    rescue Errno::ENOENT
-      nil
-    end
+    def class_options(port) = CACHE.class_options(port)
+    def keep_classes(port) = CACHE.keep_classes(port)
 
     # The text of a server.properties. more: listeners besides the plain one, {"TLS" => ["SASL_SSL", 23457]}.
     #: (Integer, Integer, String, Hash[String, String], ?Hash[String, [String, Integer]]) -> String
@@ -122,58 +108,20 @@ module BrokerKit
     #: (String) -> String
     def restarted(properties) = properties.sub(/^#{SESSION}=.*$/o, "#{SESSION}=#{SHORT_SESSION}")
 
-    def cache = File.join(ENV["XDG_CACHE_HOME"] || File.join(Dir.home, ".cache"), "pelton", "kafka-#{VERSION}")
-    def jars = File.join(cache, "libs")
-    def formatted = File.join(cache, "formatted")
-    def classes = File.join(cache, "classes.jsa")
+    def cache = CACHE.folder
+    def jars = CACHE.path("libs")
+    def formatted = CACHE.path("formatted")
 
     private
 
-    def written_classes(port) = File.join(cache, "classes-#{port}.part")
-
-    def java_path
-      home = ENV["JAVA_HOME"].to_s
-      home.empty? ? "java" : File.join(home, "bin", "java")
-    end
-
-    def check_java
-      text = IO.popen([java_path, "-version", { err: [:child, :out] }], &:read)
-      major = text[/version "(\d+)/, 1].to_i
-      raise Failure, "Kafka #{VERSION} needs Java 17 or newer, #{java_path} says: #{text.lines.first}" if major < 17
-    rescue Errno::ENOENT
-      raise Failure, "Java is missing: #{java_path} not found (bin/setup installs it)"
-    end
-
-    def fetch_jars
-      fill(jars) do |folder|
-        command = ["mvn", "-q", "-B", "-f", POM, "dependency:copy-dependencies",
-                   "-DincludeScope=runtime", "-DoutputDirectory=#{folder}"]
-        output = IO.popen([*command, { err: [:child, :out] }], &:read)
-        raise Failure, "Maven cannot fetch Kafka's jars:\n#{output}" unless $?.success?
-      rescue Errno::ENOENT
-        raise Failure, "Maven is missing: mvn not found (bin/setup installs it)"
-      end
-    end
-
     # Formatting starts a JVM. The result contains no port and no path, so one run serves all brokers.
     def format_data
-      fill(formatted) do |folder|
+      CACHE.fill(formatted) do |folder|
         config = File.join(folder, "..", "format.properties")
         File.write(config, properties(9092, 9093, folder, {}))
-        command = [*java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", config,
-                   "--feature", "share.version=1"]
-        output = IO.popen([*command, { err: [:child, :out] }], &:read)
-        raise Failure, "Kafka cannot format a data folder:\n#{output}" unless $?.success?
+        CACHE.run("Kafka cannot format a data folder", *java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID,
+                  "-c", config, "--feature", "share.version=1")
       end
-    end
-
-    # An interrupted run leaves no half-filled folder behind.
-    def fill(target)
-      folder = "#{target}.part"
-      FileUtils.rm_rf(folder)
-      FileUtils.mkdir_p(folder)
-      yield folder
-      File.rename(folder, target)
     end
   end
 end
