@@ -71,6 +71,15 @@ class NativeRegistryFaultsTest < Minitest::Test
                               }
   end
 
+  # Java's ints end there. Registries answer 404 as for a wrong URL, and the message blocked its partition.
+  def test_schema_number_that_no_registry_can_have_is_missing
+    double = new_double
+    errors = [2**31, (2**32) - 1].map { |id| assert_raises(Pelton::RegistryError) { client(double).schema(id) } }
+    assert_equal [[404, 40_403, true]] * 2, (errors.map { |error| [error.status, error.code, error.missing?] })
+    assert_includes errors[0].message, "schema 2147483648: no registry has a number above 2147483647"
+    assert_empty double.requests
+  end
+
   def test_reasons_of_a_registry_that_repeat_the_login_are_shown_without_it
     double = new_double
     said = ["no #{HUSH}", { "Authorization" => "Basic #{["me:#{HUSH}"].pack("m0")}" }, [HUSH] * 3, "\e[31m#{HUSH}\r\n"]

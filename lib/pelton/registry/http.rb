@@ -9,6 +9,7 @@ require_relative "address"
 require_relative "redaction"
 require_relative "references"
 require_relative "schema"
+require_relative "tls"
 
 module Pelton
   class Registry
@@ -21,12 +22,11 @@ module Pelton
       MOST_REASON = 64 << 10
       # Statuses after which another server, or a later attempt, may succeed.
       PASSING = [408, 429, 500, 502, 503, 504].freeze
+      # The largest schema number: registries read it as an int of Java.
+      MOST_NUMBER = (2**31) - 1
       # Status and code of a subject without a version.
       NO_VERSION = [[404, 40_401], [404, 40_402]].freeze
-      TLS = { ca_file: String, crl_file: String, cert_file: String, key_file: String, key_password: String,
-              verify: [true, false].freeze }.freeze
-      CRL = /-----BEGIN X509 CRL-----.*?-----END X509 CRL-----/m
-      private_constant :CRL, :TYPE, :MOST_BYTES, :MOST_REASON, :NO_VERSION, :PASSING, :TLS
+      private_constant :TYPE, :MOST_BYTES, :MOST_NUMBER, :MOST_REASON, :NO_VERSION, :PASSING
 
       #: (Array[String], ?user: String?, ?password: String?, ?token: String?, ?tls: Hash[Symbol, untyped],
       #:  ?timeout: Numeric, ?open_timeout: Numeric, ?retries: Integer, ?backoff: Range[Numeric]) -> void
@@ -38,7 +38,7 @@ module Pelton
         refuse(:user, nil, "is missing, but a password is set") if password && !user
         @login = [user, password] if user
         @token = checked_token(token)
-        @tls = checked_tls(tls)
+        @tls = Tls.new(tls)
         @redaction = redaction
         @timeouts = { read_timeout: time(:timeout, timeout), write_timeout: timeout,
                       open_timeout: time(:open_timeout, open_timeout) }
@@ -50,8 +50,14 @@ module Pelton
         @first = 0
       end
 
+      # Does not ask for a larger number: registries answer as for a wrong URL, which is no answer about a schema.
       #: (Integer) -> Schema
-      def schema(id) = read(get("schema #{id}", "/schemas/ids/#{id}"), "schema #{id}", id: id)
+      def schema(id)
+        what = "schema #{id}"
+        raise missing(what, "no registry has a number above #{MOST_NUMBER}") if id > MOST_NUMBER
+
+        read(get(what, "/schemas/ids/#{id}"), what, id: id)
+      end
 
       # Documented by Confluent ("Get schema by GUID") and by Redpanda. The answer contains no schema number.
       #: (String) -> Schema
@@ -59,8 +65,7 @@ module Pelton
 
       #: (Integer) -> Schema
       def fingerprint(number)
-        reason = "a registry cannot look up fingerprints: use Registry.files"
-        raise RegistryError.new("fingerprint #{number.to_s(16)}", reason, status: 404, code: 40_403)
+        raise missing("fingerprint #{number.to_s(16)}", "a registry cannot look up fingerprints: use Registry.files")
       end
 
       #: (String, Integer | String) -> Schema
@@ -76,7 +81,12 @@ module Pelton
       def version_of(subject, schema) = number("/subjects/#{escape(subject)}", subject, schema, "version")
 
       #: (String, Schema) -> Integer
-      def register(subject, schema) = number("/subjects/#{escape(subject)}/versions", subject, schema)
+      def register(subject, schema)
+        number("/subjects/#{escape(subject)}/versions", subject, schema)
+      rescue RegistryError => e
+        # Apicurio also answers this if another process registers the same schema at the same time.
+        (known_id(subject, schema) if e.status == 409) || raise
+      end
 
       #: (String, Schema) -> bool
       def compatible?(subject, schema)
@@ -96,13 +106,23 @@ module Pelton
 
       def redaction
         logins = [@login, *@addresses.map(&:login)].compact
-        Redaction.new([@token, @tls[:key_password], *logins.map(&:last)].compact, logins)
+        Redaction.new([@token, @tls.key_password, *logins.map(&:last)].compact, logins)
       end
 
       # url: who answered, if it is known; otherwise it was one of these.
       def failure(what, reason, url: inspect, **numbers)
         RegistryError.new(@redaction.call(what), @redaction.call(reason), url: url, **numbers)
       end
+
+      # nil: the registry does not say that it has the schema.
+      def known_id(subject, schema)
+        id_of(subject, schema)
+      rescue RegistryError
+        nil
+      end
+
+      # With the numbers of a registry that does not know a schema.
+      def missing(what, reason) = RegistryError.new(what, reason, status: 404, code: 40_403)
 
       def number(path, subject, schema, field = "id")
         number = post(path, subject, schema)[field]
@@ -165,7 +185,7 @@ module Pelton
         http = Net::HTTP.new(address.host, address.port)
         http.max_retries = 0
         @timeouts.each { |name, seconds| http.public_send(:"#{name}=", seconds) }
-        secure(http) if address.scheme == "https"
+        @tls.secure(http) if address.scheme == "https"
         status, text, location = http.start do |open|
           # Limits the time of the whole answer. net/http's timeouts are for each read.
           Timeout.timeout(@timeouts[:read_timeout], Timeout::Error, "the answer takes too long") do
@@ -231,43 +251,6 @@ module Pelton
         "redirects to #{place}, which is not followed: use the URL of the registry itself"
       rescue ConfigError
         "redirects, which is not followed: use the URL of the registry itself"
-      end
-
-      def secure(http)
-        http.use_ssl = true
-        http.ca_file = @tls[:ca_file] if @tls[:ca_file] && !@tls[:crl_file]
-        http.cert_store = revoking if @tls[:crl_file]
-        http.verify_mode = @tls[:verify] == false ? OpenSSL::SSL::VERIFY_NONE : OpenSSL::SSL::VERIFY_PEER
-        return unless @tls[:cert_file]
-
-        http.cert = OpenSSL::X509::Certificate.new(File.read(@tls[:cert_file]))
-        # Without a password OpenSSL would ask for one on the terminal.
-        key = File.read(@tls[:key_file] || @tls[:cert_file])
-        http.key = OpenSSL::PKey.read(key, @tls[:key_password].to_s)
-      end
-
-      # A store that refuses revoked certificates.
-      def revoking
-        store = OpenSSL::X509::Store.new
-        @tls[:ca_file] ? store.add_file(@tls[:ca_file]) : store.set_default_paths
-        File.read(@tls[:crl_file]).scan(CRL) { |text| store.add_crl(OpenSSL::X509::CRL.new(text)) }
-        store.flags = OpenSSL::X509::V_FLAG_CRL_CHECK
-        store
-      end
-
-      def checked_tls(given)
-        refuse(:tls, given.class, "expected a Hash") unless given.is_a?(Hash)
-        given.each do |name, value|
-          raise ConfigError.unknown(name, TLS.keys, what: "option of registry tls") unless TLS.key?(name)
-          next if Array(TLS[name]).any? { |allowed| allowed === value } # rubocop:disable Style/CaseEquality
-
-          refuse("tls #{name}", value, name == :verify ? "expected true or false" : "expected a String")
-        end
-        %i[ca_file crl_file cert_file key_file].each do |name|
-          # Does not show the value, because some users pass the key itself.
-          refuse("tls #{name}", nil, "cannot be read, or is not a file") if given[name] && !File.readable?(given[name])
-        end
-        given.dup.freeze
       end
 
       def checked_token(given)
