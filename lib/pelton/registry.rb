@@ -102,8 +102,9 @@ module Pelton
       end
     end
 
-    # Registers the schema in the subject and returns its number. Doing it again is harmless. Raises RegistryError if
-    # the registry refuses it, for example as incompatible, and as `id_of` for references.
+    # Registers the schema in the subject and returns its number. Doing it again, or in several processes at once, is
+    # harmless. Raises RegistryError if the registry refuses it, for example as incompatible, and as `id_of` for
+    # references.
     #   registry.register("orders-value", Pelton::Registry::Schema.new(File.read("order.avsc"))) # => 7
     #: (String, Schema) -> Integer
     def register(subject, schema)

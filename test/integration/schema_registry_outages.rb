@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# once: this is about the registry's state, whatever the Ruby
+
 require "open3"
 require "support/scenario"
 require "support/schema_registry"

@@ -149,7 +149,7 @@ module RegistryContract
     end
   end
 
-  def test_what_is_no_schema_is_refused
+  def test_text_that_is_no_schema_is_refused
     ["{nonsense", "7", '{"type":"nonsense"}', '{"type":"record","name":"A"}'].each do |text|
       status, answer = post("/subjects/#{subject}/versions", { schema: text })
       assert_equal [422, 42_201], [status, answer["error_code"]], text
