@@ -7,9 +7,10 @@ require "uri"
 require "zlib"
 
 # A schema registry on a port of this machine, as far as clients see one: subjects with versions, ids, references. It
-# passes the contract that a real one passes (registry_contract.rb). Two texts of a schema that differ in spaces are two
-# schemas, as with Apicurio. A
-# fault for the next requests: a status, :hang (no answer), :close (none, and the end), :garbage, :no_http, :no_gzip;
+# passes the contract of a real one (registry_contract.rb). Two texts of a schema that differ in spaces are two schemas,
+# as with Apicurio.
+#
+# A fault for the next requests: a status, :hang (no answer), :close (none, and the end), :garbage, :no_http, :no_gzip;
 # :echo, :echo_schema and :echo_status repeat the request in an error, a schema, the status line;
 # [:says, "text"] is an error with that message; { status: 302, headers: { "Location" => "/x" }, body: "…" } is that
 # answer; :continues and :headers are lines without end.
