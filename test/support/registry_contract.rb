@@ -143,10 +143,15 @@ module RegistryContract
   end
 
   def test_schema_whose_references_the_registry_lacks_is_refused
-    [[], [{ "name" => "shop.Price", "subject" => subject("none"), "version" => 1 }]].each do |named|
-      schema = Pelton::Registry::Schema.new(LINE, references: [PRICE], named: named)
-      assert_equal [422, 42_201, false], refusal { client.register(subject, schema) }
+    none = [{ "name" => "shop.Price", "subject" => subject("none"), "version" => 1 }]
+    [[], none].each do |references|
+      status, answer = post("/subjects/#{subject}/versions", { schema: LINE, references: references })
+      assert_equal [422, 42_201], [status, answer["error_code"]], references
     end
+    # The client asks for them first.
+    schemas = [[], none].map { |named| Pelton::Registry::Schema.new(LINE, references: [PRICE], named: named) }
+    answers = schemas.map { |schema| refusal { client.register(subject, schema) } }
+    assert_equal [[nil, nil, false], [404, 40_401, true]], answers
   end
 
   def test_text_that_is_no_schema_is_refused
