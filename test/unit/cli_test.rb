@@ -101,6 +101,20 @@ class CliTest < Minitest::Test
     assert_empty @out.string
   end
 
+  def test_the_line_about_the_larger_heap_is_in_the_format_of_the_log
+    route
+    @app.subscribe("app.running") { Process.kill("TERM", Process.pid) }
+    line = lambda do |*format|
+      @out = StringIO.new
+      assert_equal 0, Pelton::LargerHeap.stub(:active?, true) { run_cli("server", *format) }, @err.string
+      @out.string.lines.first
+    end
+    text = "started again with a larger Ruby heap (turn off: --no-tune)"
+    assert_match(/\A\S+ INFO  pelton\[\d+\] #{Regexp.escape(text)}\n\z/, line.())
+    assert_equal ["INFO", text], JSON.parse(line.("--log-format", "json")).values_at("level", "message")
+    assert_match(/\Atime=\S+ level=info pid=\d+ msg="#{Regexp.escape(text)}"\n\z/, line.("--log-format", "logfmt"))
+  end
+
   def test_a_number_of_workers_came_too_late_where_a_file_freezes_the_configuration
     route
     $app = @app # rubocop:disable Style/GlobalVars -- for the file

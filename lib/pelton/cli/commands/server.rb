@@ -5,7 +5,7 @@ require_relative "../../runtime/native"
 require_relative "../../subscription"
 require_relative "../../server/process_metrics"
 require_relative "../../server/supervisor"
-require_relative "../../logging/event_text"
+require_relative "../../logging/log_format"
 require_relative "../command"
 require_relative "../larger_heap"
 require_relative "../process_title"
@@ -112,13 +112,17 @@ module Pelton
 
           @out.sync = true
           app.subscribe(@log.call(@out, **log_options))
-          # A line of text would break the other formats.
-          return true if !LargerHeap.active? || ![nil, :text].include?(options[:log_format])
-
-          @out.write(EventText.line(INFO, "started again with a larger Ruby heap (turn off: #{LargerHeap::OFF})"))
+          log_larger_heap if LargerHeap.active?
+          true
         end
 
-        def error_lines = ErrorLines.new(err, format: options[:log_format] || :text)
+        def log_larger_heap
+          text = "started again with a larger Ruby heap (turn off: #{LargerHeap::OFF})"
+          @out.write(LogFormat.for(log_format, backtraces: false).line(INFO, text, nil))
+        end
+
+        def error_lines = ErrorLines.new(err, format: log_format)
+        def log_format = options[:log_format] || :text
         def log_options = { format: options[:log_format], batches: options[:log_batches] }.compact
 
         # ServerCommand closes the app.
