@@ -169,6 +169,17 @@ Scenario.run do
   said.raised { members.first.admin.alter_group_offsets(group, { [orders, 0] => 0 }) }
   members.last.start
   wait_for.("Static consumer fenced by other consumer with same group.instance.id")
+  group = unique("group")
+  members = Array.new(2) do
+    app(group: group, kafka: { "group.protocol" => "consumer", "group.instance.id" => "one" }, logger: said) do
+      topic(orders, to: works)
+    end
+  end
+  members.first.start
+  eventually(30, "the first member's partition") { members.first.assignments.any? }
+  members.last.start
+  wait_for.("still used by another member in the consumer group (UNRELEASED_INSTANCE_ID, 111)")
+  members.each(&:stop)
 
   started = Thread::Queue.new
   calls = 0

@@ -10,6 +10,14 @@
       @errors.clear
     end
   },
+  "config.logger = Logger.new" => {
+    after: lambda do
+      Pelton.config.logger.info("charged")
+      line = JSON.parse($stdout.string.lines.last)
+      assert_equal ["INFO", Process.pid, "charged"], line.values_at("level", "pid", "message")
+      assert_match(/\A\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\z/, line["time"])
+    end
+  },
   "Reporters::Log.new" => {
     after: lambda do
       define("class OrdersConsumer < Pelton::Consumer; end")
