@@ -339,3 +339,13 @@ fn a_delivery_that_publishes_its_reports_makes_each_an_event() {
     });
     assert_eq!(vec![(0, 1, 7, batch.id(), 1), (-192, 1, 7, batch.id(), 2)], published.collect::<Vec<_>>());
 }
+
+#[test]
+fn messages_of_a_batch_keep_their_topics() {
+    let [first, second]: [Arc<str>; 2] = ["a".into(), "b".into()];
+    for topics in [[&first, &first, &second], [&second, &first, &first], [&first, &first, &first]] {
+        let batch = Delivery::batch(topics.map(Arc::clone).to_vec(), None, publisher().1);
+        (0..3).for_each(|index| report(&batch, index, 0));
+        assert_eq!(topics.map(Arc::clone), [0, 1, 2].map(|index| batch.outcome(index).topic));
+    }
+}
