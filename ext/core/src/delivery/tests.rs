@@ -240,6 +240,17 @@ fn failure_before_the_wait_that_a_caller_expects_is_no_event() {
     }
 }
 
+#[test]
+fn failure_of_any_message_before_the_wait_for_its_batch_is_no_event() {
+    let (feed, publisher) = publisher();
+    let batch = Delivery::batch(vec!["t".into(), "t".into()], None, publisher);
+    batch.expect_wait();
+    report(&batch, 1, -192);
+    assert!(failures(&feed).is_empty());
+    batch.expect_no_wait();
+    assert_eq!(vec![(batch.id(), 1)], failures(&feed));
+}
+
 /// The feed's lock may have been held at the fork.
 #[test]
 fn a_forked_child_publishes_no_failure_of_its_parent() {
