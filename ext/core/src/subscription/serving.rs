@@ -289,7 +289,7 @@ mod tests {
 
     /// It may be the old log's, and far behind messages of the new one.
     #[test]
-    fn position_of_librdkafka_counts_until_the_log_starts_again() {
+    fn position_of_librdkafka_counts_unless_the_log_has_started_again_since_the_last_seek() {
         let (_cluster, servers) = filled();
         let member = member(&servers, Options::default(), ("log_level", "0"));
         member.assign(&[("t", 0, 0)]).expect("assigned");
@@ -314,6 +314,12 @@ mod tests {
         member.with_client(|client| client.seek(&list, 60_000)).expect("open").expect("sought");
         read_all();
         assert_eq!(None, partition.behind(3, || unreachable!("the log started again")));
+        partition.hold();
+        member.with_client(|client| client.seek(&list, 60_000)).expect("open").expect("sought");
+        partition.begin(0);
+        partition.release();
+        read_all();
+        assert_eq!(Some((9, 0)), partition.behind(3, || Some((9, 0))));
         member.close(Duration::ZERO).expect("ours");
     }
 
