@@ -1,3 +1,4 @@
+use super::super::tests::Reads;
 use super::*;
 
 fn credit(prefetch: usize, prefetch_bytes: usize) -> Credit {
@@ -76,5 +77,19 @@ fn credit_is_half_spent_by_batches_or_by_bytes() {
             credit.is_half_spent()
         });
         assert_eq!([false, false, true], half);
+    }
+}
+
+#[test]
+fn partition_is_read_again_when_its_credit_is_back() {
+    let (reads, limits) = (Reads::new(), Limits { prefetch: 2, ..Limits::default() });
+    let credit = Credit::new(limits, Arc::clone(&reads.poller), reads.token, None);
+    for round in 0..3 {
+        (0..2).for_each(|_| take(&credit, 10));
+        assert!(credit.is_spent());
+        assert_eq!(round, reads.count());
+        credit.give_back(10);
+        reads.wait_beyond(round);
+        credit.give_back(10);
     }
 }
