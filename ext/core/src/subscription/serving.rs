@@ -276,7 +276,8 @@ mod tests {
         cluster.create_topic("t", 1).expect("a topic");
         let servers = cluster.bootstrap_servers();
         let poller = Poller::global().expect("a pipe");
-        let producer = Producer::new("test", [("bootstrap.servers", &*servers)], poller).expect("a producer");
+        let settings = [("bootstrap.servers", &*servers), ("linger.ms", "10000")]; // the close sends all at once
+        let producer = Producer::new("test", settings, poller).expect("a producer");
         for _ in 0..3 {
             let message = Outgoing { topic: "t", payload: Some(b"x"), ..Outgoing::default() };
             producer.produce(message).expect("accepted");
@@ -285,6 +286,32 @@ mod tests {
         producer.closing().wait(&Parker::new(), None);
         assert_eq!(0, producer.closing().lost());
         (cluster, servers)
+    }
+
+    /// Otherwise it would seem to be at its end.
+    #[test]
+    fn partition_is_not_all_given_while_messages_wait_that_had_no_room_in_a_batch() {
+        let (_cluster, servers) = filled();
+        let options = Options { limits: Limits { bytes: 1, ..Limits::default() }, ..Options::default() };
+        let member = member(&servers, options, ("log_level", "0"));
+        member.assign(&[("t", 0, 0)]).expect("assigned");
+        let partition = lock(&member.live).as_ref().and_then(|live| live.partitions.values().next().cloned());
+        let partition = partition.expect("assigned");
+        let (mut given, ends) = (0, Instant::now() + Duration::from_secs(60));
+        while given < 3 {
+            assert!(Instant::now() < ends, "not in time");
+            let mut queues = Vec::new();
+            member.all_queues(&mut queues);
+            member.serve(&mut queues, Instant::now());
+            while let Some(event) = member.pop() {
+                let SubscriptionEvent::Batch(batch) = event else { continue };
+                assert_eq!(1, batch.len());
+                batch.advance();
+                given += 1;
+                assert_eq!((Some(given), given == 3), (partition.position(), partition.is_all_given()));
+            }
+        }
+        member.close(Duration::ZERO).expect("ours");
     }
 
     /// It may be the old log's, and far behind messages of the new one.
