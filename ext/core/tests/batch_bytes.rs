@@ -1,5 +1,5 @@
-//! The bytes of a batch are limited, except for a single larger message. A message that does not fit waits for the next
-//! batch. It is not lost and does not come twice, whatever happens to its partition meanwhile.
+//! The messages of a batch are limited, and its bytes, except for a single larger message. A message that does not fit
+//! waits for the next batch. It is not lost and does not come twice, whatever happens to its partition meanwhile.
 
 mod support;
 
@@ -258,4 +258,27 @@ fn a_rebalance_beside_what_had_no_room_leaves_nothing_out() {
     }
     close_subscription(&first);
     close_subscription(&second);
+}
+
+/// librdkafka's queue is read in slices of 64 messages.
+#[test]
+fn batch_has_as_many_messages_as_its_limit_and_no_more() {
+    const ALL: usize = 600;
+    let cluster = cluster("count", 1);
+    let writer = producer(&cluster.bootstrap_servers(), &ONE_SET);
+    produce_all(&writer, "count", 1, &vec![vec![b'x'; 10]; ALL]);
+    close_producer(&writer);
+    for limit in [7, 100] {
+        let limits = Limits { messages: limit, ..Limits::default() };
+        let options = Options { limits, ..Options::default() };
+        let reader = subscription(&cluster.bootstrap_servers(), "g", options, &QUICK);
+        reader.assign(&[("count", 0, 0)]).expect("assigned");
+        let (mut count, mut most) = (0, 0);
+        while count < ALL {
+            let batch = next_batch(&reader);
+            (count, most) = (count + batch.len(), most.max(batch.len()));
+        }
+        assert_eq!(limit, most);
+        close_subscription(&reader);
+    }
 }

@@ -137,30 +137,6 @@ fn partition_that_restarts_has_another_seek_count() {
     close_subscription(&reader);
 }
 
-/// librdkafka's queue is read in slices of 64 messages.
-#[test]
-fn batch_has_as_many_messages_as_its_limit_and_no_more() {
-    let cluster = cluster("full", 1);
-    fill(&cluster, "full", COUNT);
-    for limit in [7, 100] {
-        let limits = Limits { messages: limit, ..Limits::default() };
-        let reader = subscription(&cluster.bootstrap_servers(), "g", Options { limits, ..Options::default() }, &[]);
-        reader.assign(&[("full", 0, 0)]).expect("assigned");
-        let mut most = 0;
-        // How many are in the queue at once differs.
-        while most < limit {
-            seek(&reader, "full", 0).expect("sought");
-            let mut count = 0;
-            while count < COUNT {
-                let batch = next_batch(&reader);
-                (count, most) = (count + batch.len(), most.max(batch.len()));
-            }
-        }
-        assert_eq!(limit, most);
-        close_subscription(&reader);
-    }
-}
-
 /// One thread seeks while another takes batches: after a seek, no earlier message comes, and no later one is missing.
 /// The older seek has no waiting thread any more; its own thread comes late.
 #[test]

@@ -86,18 +86,20 @@ mod tests {
         let credit = Arc::new(Credit::new(Limits::default(), Arc::clone(&reads.poller), reads.token, None));
         let message =
             |offset| GivenMessage { offset, timestamp: 7, payload: Some(b"1"), key: None, headers: Vec::new() };
-        let messages: Vec<_> = (0..2 * CHUNK_MESSAGES as i64).map(message).collect();
-        let batch = GivenPartition::new("t", 0, Format::JSON, None).batch(&messages, 9);
-
         let pending = PendingFilters::default();
-        let mut tasks = pending.push(batch, &credit);
-        assert_eq!(2, tasks.len());
-        tasks.pop().expect("a task").run();
-        assert!(pending.pop().is_none() && !pending.is_empty());
-        assert_eq!(0, reads.count());
-        tasks.pop().expect("a task").run();
-        assert_eq!(Some(messages.len()), pending.pop().map(|batch| batch.len()));
-        assert!(pending.is_empty());
-        reads.wait_beyond(0);
+        for (chunks, before) in [(1, 0), (2, 1)] {
+            let messages: Vec<_> = (0..chunks * CHUNK_MESSAGES as i64).map(message).collect();
+            let batch = GivenPartition::new("t", 0, Format::JSON, None).batch(&messages, 9);
+            let mut tasks = pending.push(batch, &credit);
+            assert_eq!(chunks, tasks.len() as i64);
+            while let Some(task) = tasks.pop() {
+                assert!(pending.pop().is_none() && !pending.is_empty());
+                assert_eq!(before, reads.count());
+                task.run();
+            }
+            assert_eq!(Some(messages.len()), pending.pop().map(|batch| batch.len()));
+            assert!(pending.is_empty());
+            reads.wait_beyond(before);
+        }
     }
 }

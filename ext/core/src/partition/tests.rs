@@ -1,6 +1,7 @@
 //! When a partition is read.
 
 use super::*;
+use crate::chunk::GivenMessage;
 use crate::poller::Source;
 use crate::rd::{ClientKind, Conf};
 use crate::wait::{Outcome, Parker, Waiters};
@@ -135,4 +136,14 @@ fn a_partition_that_is_closed_or_paused_or_held_gives_nothing() {
     assert!(read());
     partition.close();
     assert!(!read(), "closed");
+}
+
+#[test]
+fn a_forked_child_frees_nothing_of_a_batch_of_its_parent() {
+    let message = GivenMessage { offset: 1, timestamp: 7, payload: Some(b"1"), key: None, headers: Vec::new() };
+    let mut batch = GivenPartition::new("t", 0, Format::LAZY, None).batch(&[message], 9);
+    let own = std::mem::replace(&mut batch.origin, Origin::of_another_process());
+    assert_eq!((0, 1), (batch.release(), batch.chunks().len()));
+    batch.origin = own;
+    assert_eq!((1, 0), (batch.release(), batch.chunks().len()));
 }
