@@ -46,8 +46,10 @@ Scenario.run do
       topic name, to: reading do
         decode :avro, registry: registry, schema: SECOND
         decide = lambda { |failure|
-          error = failure.error
-          next :retry if error.is_a?(Pelton::SchemaUnavailable) && !error.missing?
+          case error = failure.error
+          when Pelton::SchemaUnavailable, Pelton::RegistryError
+            next :retry unless error.missing?
+          end
 
           error.is_a?(Pelton::DecodeError) || failure.attempt > 3 ? [:dead_letter, dead] : :retry
         }

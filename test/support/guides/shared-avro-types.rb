@@ -9,6 +9,14 @@ files = lambda do
 end
 named = [{ "name" => "shop.Address", "subject" => "shop.Address-value", "version" => 1 }]
 registered = Pelton::Registry::Schema.new(order, references: [address], named: named)
+registry = lambda do
+  instance_exec(&files)
+  @registry = RegistryDouble.new
+  client = Pelton::Registry.new(@registry.url)
+  client.register("shop.Address-value", Pelton::Registry::Schema.new(address))
+  client.register("orders-value", registered)
+end
+create = Guides.find("docs/guides/shared-avro-types.md", "def orders_serializer").code[/^def .*?^end$/m]
 {
   'puts "orders-value: schema' => {
     before: files,
@@ -17,24 +25,49 @@ registered = Pelton::Registry::Schema.new(order, references: [address], named: n
       assert_equal [registered.canonical, named], [found.canonical, found.named]
     end
   },
-  "Pelton.middleware.append" => {
-    before: lambda do
-      instance_exec(&files)
-      @registry = RegistryDouble.new
-      client = Pelton::Registry.new(@registry.url)
-      client.register("shop.Address-value", Pelton::Registry::Schema.new(address))
-      client.register("orders-value", registered)
-    end,
+  "def orders_serializer" => {
+    before: registry,
     after: lambda do
       Pelton.producer.produce_sync(topic: "orders", payload: { "to" => { "city" => "Rome" } })
       assert_equal "\0\0\0\0\2\x08Rome".b, read("orders", 1).first.raw_payload
     end
   },
-  "checked = {" => {
-    before: files,
+  # The registry is away, and comes back.
+  "orders ||= orders_serializer" => {
+    given: { "orders_serializer" => create, "orders" => "" },
+    before: lambda do
+      instance_exec(&registry)
+      define("REGISTRY = Pelton::Registry.new(#{@registry.url.inspect}, retries: 0)")
+      @registry.fail(503)
+      @asked = @registry.requests.size
+    end,
     after: lambda do
+      send = -> { Pelton.producer.produce_sync(topic: "orders", payload: { "to" => { "city" => "Rome" } }) }
+      Pelton.producer.produce_sync(topic: "clicks", payload: "click")
+      assert_equal @asked, @registry.requests.size, "not for other topics"
+      assert_equal 503, assert_raises(Pelton::RegistryError, &send).status
+      eventually(20) { send.call rescue false } # rubocop:disable Style/RescueModifier
+      assert_equal "\0\0\0\0\2\x08Rome".b, read("orders", 1).first.raw_payload
+    end
+  },
+  # The registry refuses to compare orders, as Apicurio does, and the address is not compatible.
+  "checked = {" => {
+    before: lambda do
+      instance_exec(&files)
+      @registry = RegistryDouble.new
+      @registry.add("shop.Address-value", '"string"')
+      @registry.registers = false
+      @registry.fail(nil)
+      @registry.fail([:says, "invalid"])
+      $stderr = StringIO.new
+    end,
+    raises: SystemExit,
+    after: lambda do
+      said = $stderr.string
+      $stderr = STDERR
       asked = %w[shop.Address-value orders-value].map { |name| "POST /compatibility/subjects/#{name}/versions/latest" }
       assert_equal asked, @registry.requests
+      assert_match(/\Ashop.Address-value: not compatible\n.*subject orders-value: .*invalid.*\n\z/, said)
     end
   }
 }
