@@ -281,6 +281,24 @@ class ServerLifeTest < Minitest::Test
     assert_empty asked
   end
 
+  # A partition without a running call has ended by then. Its line in the log had no generation.
+  def test_a_revocation_during_a_stop_names_the_generation_of_an_idle_partition
+    produce(1)
+    start
+    block_jobs
+    subscription.assign_now(["orders", 0], ["orders", 1])
+    @begun.pop
+    generations = app.server.generations.fetch("orders")
+    stopping = Thread.new { app.stop }
+    event("app.stopping")
+    eventually { app.server.generations.fetch("orders").keys == [0] }
+    subscription.revoke_now(["orders", 0], ["orders", 1])
+    revoked = Array.new(2) { event("partition.revoked").payload.values_at(:partition, :generation) }
+    assert_equal generations, revoked.to_h
+    @gate.close
+    assert stopping.value
+  end
+
   def test_a_shutdown_that_does_not_return_is_named
     stuck = Thread::Queue.new
     hanging = Class.new(Consumer) { define_method(:shutdown) { stuck.pop } }

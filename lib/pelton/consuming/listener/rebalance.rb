@@ -35,6 +35,9 @@ module Pelton
         @ahead = ahead
         @generations = generations
         @owned = {}
+        # {["orders", 0] => 1}: the generation of each partition that Kafka has not taken away yet. During a stop, a
+        # coordinator may end before that. The listener's thread alone uses it.
+        @assigned = {}
         # When the rebalance began that is not finished (monotonic seconds); nil: none runs.
         @began = nil
         # {coordinator => ["orders", 0]}: revoked, but not ended.
@@ -80,7 +83,7 @@ module Pelton
       def assign(topic, partition)
         @owned[[topic, partition]] ||= begin
           held = @leaving.value?([topic, partition])
-          generation = @generations[@group.name] += 1
+          generation = @assigned[[topic, partition]] = @generations[@group.name] += 1
           @bus.publish("partition.assigned", group: @group.name, topic: topic, partition: partition,
                                              generation: generation)
           route = @group.topic(topic)
@@ -95,12 +98,11 @@ module Pelton
       #: (untyped, Array[[String, Integer]], bool) -> void
       def revoke(token, partitions, lost)
         @began ||= start_rebalance(partitions.size, lost) unless @closing.stop_at
-        numbers = generations
         ending = partitions.filter_map { |key| @owned.delete(key)&.tap { |coordinator| @leaving[coordinator] = key } }
         partitions.each do |topic, partition|
           @ahead&.cancel(topic, partition)
           @bus.publish("partition.revoked", group: @group.name, topic: topic, partition: partition, lost: lost,
-                                            generation: numbers[[topic, partition]])
+                                            generation: @assigned.delete([topic, partition]))
         end
         revocation = Revocation.new(token, ending.dup)
         deadline = [Clock.now + @revocation_timeout, *@closing.stop_at].min
