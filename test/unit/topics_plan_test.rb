@@ -83,6 +83,23 @@ class TopicsPlanTest < Minitest::Test
     assert_empty plan { topic "orders", config: { "retention.ms" => 604_800_000 } }.changes
   end
 
+  # The plan named config.report_topic, and the route.
+  def test_a_difference_names_the_line_that_declares_its_value
+    cluster("pelton.reports" => { partitions: 1, replication: 1 }, "orders" => { partitions: 2, replication: 1 })
+    app = app(@cluster) do
+      topic "pelton.reports", replication: 3
+      topic "orders", config: { "retention.ms" => 5 }
+    end
+    line = __LINE__ - 3
+    app.configure { |config| config.report_topic = "pelton.reports" }
+    app.routes { topic("orders", to: Orders) { creates partitions: 3 } }
+    places = app.topics.plan.changes.to_h do |change|
+      ["#{change.topic} #{change.setting}", change.location[/\d+\z/].to_i]
+    end
+    assert_equal({ "pelton.reports replication" => line, "orders retention.ms" => line + 1,
+                   "orders partitions" => line + 5 }, places)
+  end
+
   # {"orders.dead" => [partitions, replicas]} that the plan creates.
   def creations(app, **options)
     app.topics.plan(**options).changes.select { |change| change.action == :create }

@@ -142,7 +142,7 @@ class TopicsTest < Minitest::Test
       topic "b", replication: 2
       topic "b", config: { "min.insync.replicas" => 3 }
     end
-    refused(/min.insync.replicas/) { topics }
+    refused(/min.insync.replicas = "3": is more than .*topics_test.rb:#{__LINE__ - 2}\)/) { topics }
   end
 
   def test_several_declarations_of_a_topic_are_merged
@@ -154,6 +154,16 @@ class TopicsTest < Minitest::Test
     found = topics.fetch("orders")
     assert_equal [6, 3, %w[cleanup.policy retention.ms segment.ms]],
                  [found.partitions, found.replication, found.config.keys.sort]
+  end
+
+  def test_different_values_name_the_lines_that_declare_them
+    declare do
+      topic "orders", partitions: 6
+      topic "orders", replication: 2, config: { "min.insync.replicas" => 1 }
+      topic "orders", replication: 3
+    end
+    line = __LINE__ - 3
+    refused(/topic orders: replication: 2 at .*_test.rb:#{line}, but 3 at .*_test.rb:#{line + 1}/) { topics }
   end
 
   def test_different_declarations_of_a_topic_name_both_places

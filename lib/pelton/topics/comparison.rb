@@ -39,8 +39,9 @@ module Pelton
 
       private
 
-      def change(action, **more)
-        Change.new(cluster: @cluster, topic: @declaration.name, location: @declaration.location, action: action,
+      def change(action, setting: nil, **more)
+        location = setting ? @declaration.location_of(setting) : @declaration.location
+        Change.new(cluster: @cluster, topic: @declaration.name, location: location, action: action, setting: setting,
                    **more).freeze
       end
 

@@ -21,10 +21,10 @@ module Pelton
       private_constant :SYNONYMS, :MAX, :MIN_INSYNC, :LIBRARY
 
       # name: "orders". partitions, replication: nil leaves them to the broker, and does not compare them. config:
-      # {"retention.ms" => "604800000"}; nil as a value stands for the broker's default. location: "app/topics.rb:3".
-      # kafka: options of librdkafka that name another cluster, or nil. initial: the same as partitions, replication and
-      # config, for the creation only: an existing topic may have other values. mains: {partitions: ["orders"]}, topics
-      # whose number a new topic gets if they exist, before that of `initial`.
+      # {"retention.ms" => "604800000"}; nil as a value stands for the broker's default. location: the first of those
+      # that declare it, "app/topics.rb:3". kafka: options of librdkafka that name another cluster, or nil. initial: the
+      # same as partitions, replication and config, for the creation only: an existing topic may have other values.
+      # mains: {partitions: ["orders"]}, topics whose number a new topic gets if they exist, before that of `initial`.
       attr_reader :name, :partitions, :replication, :config, :location, :kafka, :initial, :mains
 
       # Checks options as they were typed. on: for errors, "topic orders". over: checked options that these add to.
@@ -70,9 +70,9 @@ module Pelton
 
       #: (String, location: String, ?partitions: Integer?, ?replication: Integer?, ?config: Hash[String, String?],
       #:  ?kafka: Hash[String, untyped]?, ?initial: Hash[Symbol, untyped], ?mains: Hash[Symbol, Array[String]],
-      #:  ?deleted: bool) -> void
+      #:  ?deleted: bool, ?locations: Hash[String, String]) -> void
       def initialize(name, location:, partitions: nil, replication: nil, config: {}, kafka: nil, initial: {}, mains: {},
-                     deleted: false)
+                     deleted: false, locations: {})
         @name = name
         @location = location
         @partitions = partitions
@@ -82,6 +82,8 @@ module Pelton
         @initial = initial.freeze
         @mains = mains.freeze
         @deleted = deleted
+        # {"replication" => "app/topics.rb:9"}: values that another place than `location` declares.
+        @locations = locations.freeze
         check
         freeze
       end
@@ -89,6 +91,10 @@ module Pelton
       # true: the topic should not exist.
       #: () -> bool
       def deleted? = @deleted
+
+      # Where "partitions", "replication" or a config, such as "retention.ms", is declared: "app/topics.rb:9".
+      #: (String) -> String
+      def location_of(setting) = @locations.fetch(setting, @location)
 
       # The topics that `mains` names.
       #: () -> Array[String]
@@ -121,10 +127,19 @@ module Pelton
         Declaration.new(@name, location: @location, partitions: agreed(:partitions, other),
                                replication: agreed(:replication, other), config: agreed_config(other),
                                kafka: @kafka || other.kafka, initial: merged_initial(other),
-                               mains: @mains.merge(other.mains) { |_, mine, theirs| mine | theirs }, deleted: @deleted)
+                               mains: @mains.merge(other.mains) { |_, mine, theirs| mine | theirs }, deleted: @deleted,
+                               locations: { **other.locations_of(other.settings - settings), **@locations })
       end
 
       def inspect = "#<#{self.class} #{@name} (#{@location})>"
+
+      protected
+
+      #: (Array[String]) -> Hash[String, String]
+      def locations_of(settings) = settings.to_h { |setting| [setting, location_of(setting)] }
+
+      # What it declares: ["partitions", "retention.ms"].
+      def settings = [("partitions" if @partitions), ("replication" if @replication), *@config.keys].compact
 
       private
 
@@ -133,8 +148,8 @@ module Pelton
         return unless @replication && needed && needed.to_i > @replication
 
         raise ConfigError.new("topic #{@name}: #{MIN_INSYNC}", needed,
-                              "is more than its replication of #{@replication} (#{@location}), so Kafka would refuse " \
-                              "each message with acks=all: raise replication or lower #{MIN_INSYNC}")
+                              "is more than its replication of #{@replication} (#{location_of(MIN_INSYNC)}), so " \
+                              "Kafka would refuse each message with acks=all: raise replication or lower #{MIN_INSYNC}")
       end
 
       # kind: :partitions or :replication. Of several main topics, the largest number serves all.
@@ -167,8 +182,8 @@ module Pelton
 
       def differ(attribute, mine, theirs, other)
         raise ConfigError.new(["topic #{@name}", *attribute].join(": "), nil,
-                              "#{shown(mine)} at #{@location}, but #{shown(theirs)} at #{other.location}: " \
-                              "keep one of them")
+                              "#{shown(mine)} at #{location_of(attribute.to_s)}, but #{shown(theirs)} at " \
+                              "#{other.location_of(attribute.to_s)}: keep one of them")
       end
 
       def shown(value) = value.nil? ? "the broker's default" : value
