@@ -67,9 +67,11 @@ module Pelton
     def polling(max_time) = { poller: native, max_time: max_time }
 
     # For clients: publishes the events of this client on this bus from now on. buffer: a producer's, which is lost with
-    # it. group: a subscription's.
-    #: (String, Notifications, ?Producer::Buffer?, ?group: String?) -> void
-    def add(client, bus, buffer = nil, group: nil) = @dispatch.add(client, bus, buffer, group: group)
+    # it. moves: a producer's (see Producer.new). group: a subscription's.
+    #: (String, Notifications, ?Producer::Buffer?, ?moves: bool, ?group: String?) -> void
+    def add(client, bus, buffer = nil, moves: false, group: nil)
+      @dispatch.add(client, bus, buffer, moves: moves, group: group)
+    end
 
     # For clients: the client is closed. Its last events are still published.
     #: (String) -> void

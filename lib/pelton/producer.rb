@@ -48,15 +48,17 @@ module Pelton
 
     # Pelton.producer and App#producer make one for you. config: the app's settings. bus: where events are published.
     # kafka: options of librdkafka for this producer only. native: a replacement of the native module, for tests. facts:
-    # of the partition whose own producer it is, for the events of its transactions. middleware: the app's list.
+    # of the partition whose own producer it is, for the events of its transactions. moves: the partition may move to
+    # another process, whose producer then fences this one: that is no failure. middleware: the app's list.
     #: (Config, ?bus: Notifications, ?native: Module?, ?kafka: Hash[String, untyped], ?facts: Hash[Symbol, untyped],
-    #:  ?middleware: Middleware) -> void
-    def initialize(config, bus: Notifications.new, native: nil, kafka: {}, facts: {}, middleware: Middleware.new)
+    #:  ?moves: bool, ?middleware: Middleware) -> void
+    def initialize(config, bus: Notifications.new, native: nil, kafka: {}, facts: {}, moves: false,
+                   middleware: Middleware.new)
       @config = config
       @bus = bus
       @module = native
       @name = EventDispatch.client_name("#{config.client_id}.producer")
-      @client_factory = ClientFactory.new(self, config, bus, kafka, native, facts)
+      @client_factory = ClientFactory.new(self, config, bus, kafka, native, facts, moves)
       @queue_timeout = config.queue_timeout
       @delivery_timeout = config.delivery_timeout
       @middleware = middleware
@@ -248,7 +250,7 @@ module Pelton
       @options = @client_factory.options(@bus)
       @poller = @client_factory.poller
       native = @client_factory.open(@options, @poller)
-      @poller.add(@name, @bus, @buffer)
+      @poller.add(@name, @bus, @buffer, moves: @client_factory.moves)
       @owner = Process.pid
       ExitFlush.watch(self)
       native

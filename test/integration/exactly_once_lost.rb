@@ -8,7 +8,8 @@ require "support/exactly_once"
 # Partitions are lost in the middle of their transactions, before and after these marked, and the member that they are
 # lost to does the same messages: the transactions are aborted with AssignmentLost, and read_committed sees each message
 # once. So it is with a process that was frozen (SIGSTOP) in its transactions for longer than its session. The members'
-# transactional ids differ, so no fencing helps.
+# transactional ids differ, so no fencing helps. In the last part they are the same, as in production: there, the next
+# owner fences the partition's producer, which is no failure.
 
 PARTITIONS = 4
 MESSAGES = 80
@@ -97,4 +98,53 @@ Scenario.run do
   all = ExactlyOnce.read(bootstrap, output, PARTITIONS, "read_uncommitted")
   check(all.each_value.sum(&:size) > MESSAGES, "the frozen one had written something")
   equal([EACH] * PARTITIONS, committed(group, input, PARTITIONS), "committed")
+
+  # --- with the same transactional ids: nothing for an operator -------------------------------------------------------
+  { before: "before its transaction", inside: "in its transaction" }.each do |place, words|
+    group = unique("group")
+    id = unique("id")
+    entered = Thread::Queue.new
+    gate = Thread::Queue.new
+    ends = Thread::Queue.new
+    hold = lambda do |here, held, number|
+      next if !held || here != place || gate.closed?
+
+      entered << number
+      gate.pop
+    end
+    first, second = [true, false].map do |held|
+      reader = consumer do
+        hold.(:before, held, partition)
+        transaction do |tx|
+          tx.produce_async(topic: output, partition: partition, payload: "x")
+          hold.(:inside, held, partition)
+          mark_as_consumed(messages.last)
+        end
+      rescue Pelton::Error => e
+        ends << [partition, e]
+        raise
+      end
+      app(group: group, max_messages: MESSAGES, kafka: quick, revocation_timeout: 0.5) do
+        topic(input, to: reader) { transactional id }
+      end
+    end
+    first.start
+    take(entered, PARTITIONS)
+    second.start
+    lost = nil
+    eventually(40, "partitions of the second one") { (lost = second.assignments[input]) && lost.size == PARTITIONS / 2 }
+    eventually(40, "its work") { committed(group, input, PARTITIONS).values_at(*lost) == [EACH] * lost.size }
+    gate.close
+    failed = take(ends, lost.size)
+    equal(lost, failed.map(&:first).sort, "fenced #{words}")
+    check(failed.all? { |_, e| e.is_a?(Pelton::AssignmentLost) || e.fenced? }, "why: #{failed}")
+    eventually(40, "the rest") { committed(group, input, PARTITIONS) == [EACH] * PARTITIONS }
+    [first, second].each { |app| equal(true, app.stop, "stop") }
+    equal(lost.size, events(first, "transaction.aborted").size, "aborted")
+    failures = %w[producer.fatal error.occurred message.delivery_failed].flat_map { |name| events(first, name) }
+    equal([], failures.map(&:payload), "failures")
+    logs = events(first, "kafka.log").map(&:payload)
+    check(logs.any? { |log| log[:message].include?("fenced by a newer instance") }, "librdkafka's log of #{words}")
+    equal([], logs.select { |log| log[:level] < 5 }, "warnings and errors of librdkafka")
+  end
 end

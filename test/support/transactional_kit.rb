@@ -49,5 +49,6 @@ module TransactionalKit
   def marked = @ownership.marks.map(&:first)
   def sent = @ownership.sent.map { |offsets| offsets.fetch(["orders", 0]) }
   def out(producer = @producer) = producer.messages("out").map(&:raw_payload)
+  def aborts = named("transaction.aborted").map { |event| event[:error] }
   def errors = named("error.occurred").map { |event| event[:error] }
 end

@@ -16,6 +16,8 @@ class EventDispatchTest < Minitest::Test
   def publishers = Pelton::Threads.list.select { |thread| thread.name == "pelton.events.interrupted" }
   def dispatch(name) = @poller.instance_variable_get(:@dispatch).instance_variable_get(name)
 
+  def publish(kind, *facts) = @poller.instance_variable_get(:@dispatch).send(:dispatch, @bus, kind, *facts)
+
   def hammer
     points = 0
     %i[raise kill].each do |kind|
@@ -72,6 +74,28 @@ class EventDispatchTest < Minitest::Test
       assert_equal 1, publishers.size
       %w[one two].each { |name| @poller.remove(name) }
     end
+  end
+
+  # A revoked partition's producer, which the next owner's fenced, logged errors.
+  def test_fencing_is_no_error_of_a_producer_whose_partition_moves
+    seen = []
+    @bus.subscribe("error.occurred") { |event| seen << [event[:client], event[:error].code] }
+    @bus.subscribe("kafka.log") { |event| seen << [event[:client], event[:level]] }
+    { "moves" => true, "stays" => false }.each { |client, moves| @poller.add(client, @bus, moves: moves) }
+    fenced = "Local: This instance has been fenced by a newer instance"
+    logs = ["Fatal transaction error: Failed to end transaction: #{fenced} (_FENCED)", "Broker disconnected",
+            "Failed to add partition: Broker: Producer attempted an operation with an old epoch"]
+    %w[moves stays].each do |client|
+      { -144 => fenced, -195 => "Broker transport failure" }.each do |code, reason|
+        publish(:error, client, code, :X, reason, code == -144)
+      end
+      logs.each { |message| publish(:log, client, 2, "TXNERR", message) }
+      @poller.remove(client)
+    end
+    eventually { publishers.empty? }
+    assert_empty dispatch(:@moving)
+    expected = { "moves" => [-195, 6, 2, 6], "stays" => [-144, -195, 2, 2, 2] }
+    assert_equal expected, seen.group_by(&:first).transform_values { |rows| rows.map(&:last) }
   end
 
   # The thread of events sleeps no longer than the report that is due first allows.

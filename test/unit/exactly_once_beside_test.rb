@@ -158,4 +158,26 @@ class ExactlyOnceBesideTest < Minitest::Test
     work
     assert_equal [0, 2], marked
   end
+
+  # The next owner's producer has the same id. Until the partition is gone, it may be another process's mistake.
+  def test_fenced_transaction_is_a_failure_only_while_the_partition_is_here
+    fenced = Pelton::KafkaError.new(-144, :_FENCED, "fenced", true)
+    { -> {} => [fenced], -> { coordinator.abandon } => [] }.each do |before, expected|
+      anew
+      consume(0, backoff: 1..1) do |consumer|
+        before.call
+        consumer.transaction { raise fenced }
+      end
+      assert_equal expected, errors
+      assert_empty marked
+    end
+  end
+
+  def test_other_errors_of_a_partition_that_is_gone_are_failures
+    consume(0, backoff: 1..1) do
+      coordinator.abandon
+      raise IOError, "bad"
+    end
+    assert_equal [IOError], errors.map(&:class)
+  end
 end

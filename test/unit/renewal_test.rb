@@ -141,6 +141,32 @@ class RenewalTest < Minitest::Test
     assert_equal true, @events.find { |event| event.name == "producer.fatal" }[:final]
   end
 
+  # A revoked partition published a failure for its operator, because its next owner's producer fenced this one.
+  def test_fenced_producer_of_a_partition_that_moves_publishes_no_fatal_error
+    @producer = Pelton::Producer.new(@config, bus: @bus, native: @module, moves: true)
+    @native.prepare = failing(:begin, error(48, fatal: true), error(-144, fatal: true))
+    2.times { assert_predicate assert_raises(Pelton::KafkaError) { producer.transaction { 1 } }, :fenced? }
+    fatal = @events.select { |event| event.name == "producer.fatal" }
+    assert_equal([48], fatal.map { |event| event[:error].code })
+  end
+
+  # Partitions that a route names move nowhere: there, a second process is a mistake that its operator must see.
+  def test_only_producers_of_partitions_that_kafka_assigns_may_move
+    type = Class.new(Pelton::Consumer) { def consume = nil }
+    fatal = { nil => [], [0] => ["producer.fatal"] }.map do |numbers, expected|
+      @events.clear
+      app = Pelton::App.new
+      app.routes { group("g") { topic("a", to: type) { partitions numbers if numbers } } }
+      clients = Pelton::Clients.new(@config, bus: @bus, native: @module)
+      @native.prepare = failing(:begin, error(-144, fatal: true))
+      own = clients.producers(app.routes.groups(@config).first).call("t", { group: "g", topic: "a", partition: 0 })
+      assert_raises(Pelton::KafkaError) { own.init_transactions }
+      own.close
+      [expected, names]
+    end
+    fatal.each { |expected, found| assert_equal expected, found }
+  end
+
   def test_fenced_is_replaced_where_that_is_wanted
     @config.reload_fenced = true
     @native.prepare = failing(:begin, error(-144, fatal: true))

@@ -21,11 +21,14 @@ module Pelton
       # Options of librdkafka for this producer only.
       #: () -> Hash[String, untyped]
       attr_reader :kafka
+      # See Producer.new.
+      #: () -> bool
+      attr_reader :moves
 
       # native: a replacement of the native module, or nil. facts: of the partition whose own producer it is,
-      # {group: "billing", topic: "orders", partition: 3}; otherwise empty.
-      #: (Producer, Config, Notifications, Hash[String, untyped], Module?, Hash[Symbol, untyped]) -> void
-      def initialize(producer, config, bus, kafka, native, facts)
+      # {group: "billing", topic: "orders", partition: 3}; otherwise empty. moves: see Producer.new.
+      #: (Producer, Config, Notifications, Hash[String, untyped], Module?, Hash[Symbol, untyped], bool) -> void
+      def initialize(producer, config, bus, kafka, native, facts, moves)
         @producer = producer
         @name = producer.name
         @config = config
@@ -33,6 +36,7 @@ module Pelton
         @kafka = kafka.dup.freeze
         @native = native
         @facts = facts
+        @moves = moves
       end
 
       # The native module.
@@ -65,7 +69,7 @@ module Pelton
         opener = ->(now) { open_native(now, poller) }
         return report_produced(opener.call(options)) unless replaced?(options)
 
-        client = ClientReplacement.new(@name, @config, @bus, options, &opener)
+        client = ClientReplacement.new(@name, @config, @bus, options, moves: @moves, &opener)
         client = Transactions.new(@producer, @config, @bus, client, @facts) if options.key?("transactional.id")
         report_produced(client)
       end

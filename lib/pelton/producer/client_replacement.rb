@@ -19,10 +19,12 @@ module Pelton
       OnReloadCall = Struct.new(:fiber, :thread)
       private_constant :LAST_REPORTS, :PATIENCE, :NEVER, :OnReloadCall
 
-      # The block opens a native client with these options (see ClientOptions).
-      #: (String, Config, Notifications, Settings::KafkaOptions) { (Settings::KafkaOptions) -> untyped } -> void
-      def initialize(name, config, bus, options, &open)
+      # The block opens a native client with these options (see ClientOptions). moves: see Producer.new.
+      #: (String, Config, Notifications, Settings::KafkaOptions, ?moves: bool)
+      #:  { (Settings::KafkaOptions) -> untyped } -> void
+      def initialize(name, config, bus, options, moves: false, &open)
         @name = name
+        @moves = moves
         @attempts = config.reload_attempts
         @backoff = config.reload_backoff
         @fenced_too = config.reload_fenced
@@ -71,7 +73,7 @@ module Pelton
         return unless first
 
         ask(error) if asking_here?
-        if error.fatal?
+        if error.fatal? && !(@moves && error.fenced?)
           @bus.publish("producer.fatal", client: @name, error: error, attempt: @failures, final: !@final.nil?)
         end
         @options.report_refusal

@@ -18,7 +18,9 @@ module Pelton
     BATCH = 1000
     # Seconds that a close waits, at most, for its last events to be published.
     CLOSE_WAIT = 0.5
-    private_constant :LOCK, :BATCH, :CLOSE_WAIT
+    # librdkafka's logs about a producer that another one fenced.
+    FENCED = /fenced by a newer instance|operation with an old epoch|newer producer with the same transactionalId/
+    private_constant :LOCK, :BATCH, :CLOSE_WAIT, :FENCED
 
     # A name that no other client of this process has: "pelton.producer#1"
     #: (String) -> String
@@ -39,8 +41,9 @@ module Pelton
       @buses = {}
       # Client name => a producer's buffer. Guarded by @lock.
       @buffers = {}
-      # Client name => a subscription's group. Guarded by @lock.
+      # Client name => a subscription's group; client name => true, of producers that may move. Guarded by @lock.
       @groups = {}
+      @moving = {}
       # Names of closed clients. They are removed when their last events are published. Guarded by @lock.
       @gone = []
       @pid = nil
@@ -55,14 +58,15 @@ module Pelton
     end
 
     # Publishes events of this client on this bus from now on. buffer: a producer's buffer, whose messages are lost when
-    # the producer is garbage collected. group: a subscription's.
-    #: (String, Notifications, ?Producer::Buffer?, ?group: String?) -> void
-    def add(client, bus, buffer = nil, group: nil)
+    # the producer is garbage collected. moves: see Producer.new. group: a subscription's.
+    #: (String, Notifications, ?Producer::Buffer?, ?moves: bool, ?group: String?) -> void
+    def add(client, bus, buffer = nil, moves: false, group: nil)
       uninterrupted do
         reset_after_fork unless @pid == Process.pid
         @buses[client] = bus
         @buffers[client] = buffer if buffer
         @groups[client] = group if group
+        @moving[client] = true if moves
         @thread = Threads.start(@name) { run } unless @thread&.alive?
       end
     end
@@ -107,7 +111,7 @@ module Pelton
 
     # A forked child gets no events of its parent's clients and messages.
     def reset_after_fork
-      [@buses, @buffers, @groups, @gone].each(&:clear)
+      [@buses, @buffers, @groups, @moving, @gone].each(&:clear)
       @statistics = Statistics.new
       @labels = Labels.new(@poller)
       @pid = Process.pid
@@ -190,7 +194,7 @@ module Pelton
     def forget(gone)
       gone.each { |client| publish_closed(client) }
       @lock.synchronize do
-        gone.each { |client| [@buses, @buffers, @groups, @statistics].each { |known| known.delete(client) } }
+        gone.each { |client| [@buses, @buffers, @groups, @moving, @statistics].each { |known| known.delete(client) } }
         @gone -= gone
         @forgotten.broadcast
       end
@@ -225,7 +229,7 @@ module Pelton
       case kind
       when :log then log(bus, client, *facts)
       when :statistics then statistics(bus, client, facts.first)
-      when :error then bus.publish("error.occurred", error: kafka_error(*facts), source: "kafka", client: client)
+      when :error then error(bus, client, kafka_error(*facts))
       else of_producer(bus, client, kind, *facts)
       end
     end
@@ -243,10 +247,17 @@ module Pelton
       end
     end
 
+    def error(bus, name, error)
+      bus.publish("error.occurred", error: error, source: "kafka", client: name) unless error.fenced? && moves?(name)
+    end
+
+    def moves?(client) = @lock.synchronize { @moving.key?(client) }
+
     # config.kafka is for producers and consumers, so it is normal that each kind ignores options of the other.
     def log(bus, client, level, facility, message)
       return if facility == "CONFWARN" && message.include?("property and will be ignored by this")
 
+      level = 6 if FENCED.match?(message) && moves?(client) # syslog's info
       bus.publish("kafka.log", client: client, level: level, facility: facility, message: message)
     end
 

@@ -37,7 +37,9 @@ module Pelton
         id ||= @config.kafka[TRANSACTIONAL]&.then { |apps| "#{apps}/#{group.name}" }
         # They also send copies of failed messages. The broker decides about their size.
         kafka = { **group.connection, TRANSACTIONAL => id, **Producer::UNLIMITED }.compact
-        Producer.new(@config, bus: @bus, native: @native, kafka: kafka, facts: facts, middleware: @middleware)
+        moves = !facts.empty? && group.assignment.nil?
+        Producer.new(@config, bus: @bus, native: @native, kafka: kafka, facts: facts, moves: moves,
+                              middleware: @middleware)
       end
     end
 

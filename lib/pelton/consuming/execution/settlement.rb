@@ -28,7 +28,7 @@ module Pelton
         critical = critical?(error)
         outcome, result = job.later || judge(job, error, critical)
         job.later = nil
-        report(job, error, result) if error
+        report(job, error, result) if error && !moved?(error)
         outcome = forward(outcome, result, job) if outcome&.kind == :forward && forwards?(job)
         publish(outcome, result) if result&.error && !job.later
         warn_unmarked(job, error)
@@ -44,6 +44,11 @@ module Pelton
       end
 
       def critical?(error) = !error.nil? && CRITICAL.any? { |kind| error.is_a?(kind) }
+
+      # Did a transaction fail because the partition has another owner? That is no failure.
+      def moved?(error)
+        (error.is_a?(AssignmentLost) || (error.is_a?(KafkaError) && error.fenced?)) && @coordinator.gone?
+      end
 
       def judge(job, error, critical)
         return unless job.kind == :consume
