@@ -148,9 +148,10 @@ module Pelton
     # what this object got up to the message; committed is the unbroken run of all that is marked.
     #   mark_as_consumed(messages.first) # => true
     # Returns true if the mark counts, also if a later message is marked already. Returns false if the message comes
-    # again: the partition has left this process, or a seek has left the place at which the message was read. After a
-    # seek, only messages before the new, committed place count as marked. metadata: a String that is committed with the
-    # offset from now on; see offset_metadata. From any thread. Raises InvalidMessageError for a message of another
+    # again: the partition has left this process, or a seek has left the place at which the message was read. In a
+    # transaction it then raises AssignmentLost or TransactionError (reason :seek), which aborts the transaction. After
+    # a seek, only messages before the new, committed place count as marked. metadata: a String that is committed with
+    # the offset from now on; see offset_metadata. From any thread. Raises InvalidMessageError for a message of another
     # partition.
     #: (Message, ?metadata: String?) -> bool
     def mark_as_consumed(message, metadata: nil) = @pelton.mark(message, metadata)

@@ -19,7 +19,7 @@ class GuidesTest < Minitest::Test
 
   TOPICS = { "orders" => 4, "payments" => 2, "customers" => 1, "clicks" => 1, "invoices" => 4, "paid" => 1,
              "orders.eu" => 4, "orders.dead" => 4, "logs.web" => 1, "totals" => 4, "orders.retry.60" => 4,
-             "orders.retry.600" => 4 }.freeze
+             "orders.retry.600" => 4, "invoices.dead" => 4 }.freeze
   SCHEMA = JSON.generate(type: "record", name: "Order", fields: [
                            { name: "id", type: "int" },
                            { name: "kind", type: { type: "enum", name: "Kind", symbols: %w[PAID OPEN] } }

@@ -24,9 +24,12 @@
       rows = Array.new(40) do |number|
         { topic: "invoices", partition: 0, key: (number % 10).to_s, payload: JSON.generate(total: number) }
       end
-      Pelton.producer.produce_many_sync(rows)
+      bad = { topic: "invoices", partition: 0, key: "3", payload: "{}" }
+      Pelton.producer.produce_many_sync([*rows.first(20), bad, *rows.drop(20)])
       found = read("paid", 40).map { |message| [message.key, Integer(message.raw_payload)] }
       assert_equal Array.new(40) { |number| [(number % 10).to_s, number] }, found.sort_by(&:last), "each result once"
+      letter = read("invoices.dead", 1).first
+      assert_equal [20, "KeyError"], [letter.origin.offset, letter.origin.error], "the bad message"
       found.group_by(&:first).each_value { |same| assert_equal same.sort_by(&:last), same, "the order of a key" }
       assert Pelton.stop
     end
