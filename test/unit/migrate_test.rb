@@ -123,7 +123,7 @@ class MigrateTest < Minitest::Test
     write("karafka.rb", <<~RUBY)
       class A < Karafka::App
         setup do |config|
-          config.group_id = "g"
+          config.group_id = "g"; config.shutdown_timeout = 1
       config.kafka = #{hash}
       #{own}  end
       end
@@ -227,6 +227,35 @@ class MigrateTest < Minitest::Test
     assert_equal "#{copy} -r ./pelton.rb --apply", printed("\"fetch.min.bytes\": 1, inherit: true")
     write("config/application.rb", "")
     assert_equal "#{copy} --apply", printed("\"fetch.min.bytes\": 1")
+  end
+
+  def default_group?(routes, more = "")
+    write("karafka.rb",
+          "class A < Karafka::App\n  setup { |config| config.client_id = \"a\" }\n#{routes}\nend\n#{more}")
+    assert_equal 0, migrate(@folder, "--write"), @err.string
+    File.read("#{@folder}/pelton.rb").include?("  config.group_id = \"app\" # Karafka's default\n")
+  ensure
+    FileUtils.rm_f("#{@folder}/pelton.rb")
+  end
+
+  # The line is left out only if each topic has a group of its own, and no line may hide a topic.
+  def test_karafkas_default_group_is_drafted_unless_all_topics_have_another
+    topic = "topic(:x) { consumer X }"
+    group = "consumer_group(:g) { #{topic} }"
+    ["routes.draw { #{group} }", "routes.draw { #{group}; topic(:y) { config(partitions: 2) } }",
+     "routes.draw { consumer_group(:g) { subscription_group(:s) { #{topic}; odd } } }",
+     "routes.draw { #{group}; topic(:y) { consumer Y; kafka(acks: 1) } }",
+     "routes.draw { defaults { max_messages 1 }; if ENV[\"A\"] then #{group} end }"].each do |routes|
+      refute default_group?(routes), routes
+    end
+    ["", "routes.draw { #{group}; #{topic} }", "routes.draw { #{group}; odd }",
+     "routes.draw { #{group}; a.each(&b) }", "routes.draw { #{group}; active_job_topic :default }", "routes.draw { #{group}; active_job_pattern(/a/) }",
+     "routes.draw { #{group}; recurring_tasks(true) }", "routes.draw { subscription_group(:s) { #{topic} } }",
+     "routes.draw { #{group}; pattern(/a/) { consumer X } }",
+     "routes.draw { #{group} }\n  routes.draw { #{topic} }"].each do |routes|
+      assert default_group?(routes), routes
+    end
+    assert default_group?("routes.draw { #{group} }", "config.active_job.queue_adapter = :sidekiq\n")
   end
 
   # In Pelton, they raised an error, were never called, or found no messages.

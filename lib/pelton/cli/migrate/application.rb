@@ -115,19 +115,21 @@ module Pelton
         def translate
           found = @setups.map { |file, call| setup(file, call, SETTINGS) }
           producers(found)
-          default_group(found.any?, first(found, "group_id"))
-          id = Call.literal(first(found, "client_id"))
+          @group = "\"#{literal(found, "group_id") || "app"}\""
+          id = literal(found, "client_id")
           @client_id = id if id.is_a?(String)
           @defaults = found.flat_map(&:defaults)
-          concurrency = Call.literal(first(found, "concurrency")) || 5
+          concurrency = literal(found, "concurrency") || 5
+          routed = @draws.map { |file, call| routes(file, call, concurrency.to_s) }
+          karafka_defaults(found, routed) if found.any?
           partitioner
-          @draws.each { |file, call| routes(file, call, concurrency.to_s) }
           @definitions.racecar.each { |declaration| racecar(*declaration) }
           active_jobs if @definitions.sidekiq?
         end
 
         # The first value that the settings give to a name, a Node; or nil.
         def first(settings, name) = settings.filter_map { |setup| setup.given[name] }.first
+        def literal(settings, name) = Call.literal(first(settings, name))
 
         # settings: those of Karafka, which may have a producer.
         def producers(settings)
@@ -173,12 +175,12 @@ module Pelton
 
         def variable(call) = Call.parameters(call.block).first || "config"
 
-        # Karafka's own default is "app".
-        def default_group(karafka, node)
-          @group = node ? "\"#{Call.literal(node) || "app"}\"" : "\"app\""
-          return unless karafka && node.nil?
-
-          @settings.code("#{@variable}.group_id = \"app\" # Karafka's default")
+        # What Karafka has without a setting. No group_id if all topics are in groups with names of their own.
+        def karafka_defaults(settings, routed)
+          unset = ->(name) { first(settings, name).nil? }
+          grouped = routed.any? && routed.none?(&:default_group?) && !@definitions.sidekiq?
+          @settings.code("#{@variable}.group_id = \"app\" # Karafka's default") if unset.("group_id") && !grouped
+          @settings.code("#{@variable}.shutdown_timeout = #{Settings::STOPS}") if unset.("shutdown_timeout")
         end
 
         # WaterDrop and Racecar leave librdkafka's default.
@@ -202,10 +204,11 @@ module Pelton
           draft = Draft.new
           draft.short_block("defaults", @defaults)
           from = @defaults.include?("from :end") ? ":end" : ":beginning"
-          Routes.new(file, draft, @expressions, declared: @declared, group: @group, concurrency: concurrency,
-                                                from: from, options: @kafka) { |consumer| transactional_id(consumer) }
-                .translate(call.block)
+          routes = Routes.new(file, draft, @expressions, declared: @declared, group: @group, concurrency: concurrency,
+                                                         from: from, options: @kafka) { |name| transactional_id(name) }
+          routes.translate(call.block)
           @routes << draft
+          routes
         end
 
         # The code of an id, if the consumers of a class call `transaction`.

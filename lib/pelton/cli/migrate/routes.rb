@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "declared_topics"
+require_relative "offset_copies"
 require_relative "statements"
 require_relative "topic_words"
 require_relative "../../routing/pattern"
@@ -11,7 +12,11 @@ module Pelton
       # Translates the block of `routes.draw`. Topics that have a `kafka` of their own get a group of their own, because
       # a group has one client.
       class Routes < Statements
+        include OffsetCopies
+
         TOPICS = %w[topic pattern].freeze
+        # Words that alone put no topic into config.group_id.
+        GROUPED = [*TOPICS, "consumer_group", "subscription_group", "defaults"].freeze
         ONLY_FLAT = "a group has one client: its topics are in the group itself"
         NOTHING = {
           "multiplexing" => "a group has one client: start more processes",
@@ -20,10 +25,7 @@ module Pelton
         ELSEWHERE = { "recurring_tasks" => Migrate.recurring, "scheduled_messages" => Migrate.later }.freeze
         JOBS = "the queue's topic has another name, %s: let Karafka finish the jobs of the old one. " \
                "`wait:` and `retry_on` need config.schedule_topic; docs/guides/moving-from-karafka.md, Moving jobs"
-        SERVERS = %w[bootstrap.servers metadata.broker.list].freeze
-        # Options that a command needs to connect.
-        SECURITY = /\A(security|sasl|ssl|enable\.ssl|enable\.sasl)\./
-        private_constant :TOPICS, :SERVERS, :SECURITY, :ONLY_FLAT, :NOTHING, :ELSEWHERE, :JOBS
+        private_constant :TOPICS, :GROUPED, :ONLY_FLAT, :NOTHING, :ELSEWHERE, :JOBS
 
         # declared: a Draft for Pelton.topics. group: the code of config.group_id. concurrency: that of
         # config.concurrency. from: where groups begin. The block returns the code of a transactional id, if the
@@ -41,6 +43,8 @@ module Pelton
           end
           # The group whose block is open, as code; the code of the kafka that it has.
           @group = @group_kafka = nil
+          # true: a topic is in config.group_id, or a line may hide one.
+          @default = false
           # Topics that come after the open group: [[their owner's code, group, Call, kafka], …]
           @later = []
         end
@@ -51,11 +55,17 @@ module Pelton
           after
         end
 
+        # false: all topics are in groups with names of their own.
+        #: () -> bool
+        def default_group? = @default
+
         private
 
         def word(call)
           return false if call.receiver
           return tell(call, Migrate.none(NOTHING[call.name])) if NOTHING.key?(call.name)
+
+          @default ||= @group.nil? && !GROUPED.include?(call.name)
           return tell(call, ELSEWHERE[call.name]) if ELSEWHERE.key?(call.name)
 
           case call.name
@@ -68,6 +78,11 @@ module Pelton
                                               Migrate.none("name the queues: active_jobs \"default\", \"mailers\""))
           else false
           end
+        end
+
+        def unknown(...)
+          @default ||= @group.nil?
+          super
         end
 
         # Only Rails applications have active_jobs.
@@ -176,35 +191,10 @@ module Pelton
             copy_offsets(own, owner, group, topic_code(call))
             why = (own.args + own.keywords.values).filter_map { |argument| problem(argument) }.first
             draft.todo("#{location(node)}: check the options, because #{why}") if why
+            @group = group
             draft.commented(!why.nil?) { draft.block("group \"#{group}\", kafka: #{kafka} do") { write(call) } }
+            @group = nil
           end
-        end
-
-        # --topic takes names only.
-        def copy_offsets(kafka, owner, group, topic)
-          pattern = topic.start_with?("/")
-          connection, notes = connection(kafka)
-          notes.unshift("with a --topic for each topic that #{topic} matches") if pattern
-          command = ["pelton groups copy #{unquoted(owner)} #{group} --topic #{pattern ? "…" : unquoted(topic)}",
-                     *connection, "--apply"].join(" ")
-          draft.todo("#{location(kafka.node)}: a new group. Once Karafka has stopped, copy the offsets to it: " \
-                     "#{[command, *notes].join(", ")}")
-        end
-
-        # How a command reaches the cluster of a topic, which may not be that of config.kafka: an option, and notes.
-        #   ["--bootstrap other:9092", []]
-        def connection(kafka)
-          hash = kafka.args.first
-          options = hash&.is?(:hash) ? Call.pairs(hash) : kafka.keywords
-          servers = options.values_at(*SERVERS).compact.first
-          hidden = options.key?("**") || (hash && !hash.is?(:hash)) # in a variable
-          return [("-r ./pelton.rb" unless expressions.rails?), []] unless servers || hidden
-
-          address = Call.literal(servers)
-          secrets = options.keys.grep(SECURITY)
-          [address ? "--bootstrap #{address}" : "--bootstrap HOST:PORT",
-           [("with the address of #{text(servers || kafka.node)}" unless address),
-            ("with -X NAME=VALUE for #{secrets.join(", ")}" if secrets.any?)].compact]
         end
 
         def write(call)
@@ -212,6 +202,7 @@ module Pelton
           consumer = call.word("consumer")
           return without_consumer(call) unless consumer&.args&.first
 
+          @default ||= @group.nil?
           first = topic_code(call)
           to = consumer_code(consumer)
           klass = consumer.args.first

@@ -17,6 +17,8 @@ module Pelton
         PARTITIONER = "\"partitioner\" => \"consistent_random\""
         # Milliseconds that a stop keeps for producers: config.flush_timeout.
         FLUSH = 10_000
+        # Without shutdown_timeout.
+        STOPS = "70 # Karafka's default: 60 s for jobs, 10 s for producers"
         STOP = "seconds, with flush_timeout; the platform has to wait longer before it kills the process"
         private_constant :PAUSE, :OFFSETS, :FLUSH, :STOP
 
