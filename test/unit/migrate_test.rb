@@ -249,7 +249,8 @@ class MigrateTest < Minitest::Test
       refute default_group?(routes), routes
     end
     ["", "routes.draw { #{group}; #{topic} }", "routes.draw { #{group}; odd }",
-     "routes.draw { #{group}; a.each(&b) }", "routes.draw { #{group}; active_job_topic :default }", "routes.draw { #{group}; active_job_pattern(/a/) }",
+     "routes.draw { #{group}; a.each(&b) }", "routes.draw { #{group}; active_job_topic :default }",
+     "routes.draw { #{group}; active_job_pattern(/a/) }",
      "routes.draw { #{group}; recurring_tasks(true) }", "routes.draw { subscription_group(:s) { #{topic} } }",
      "routes.draw { #{group}; pattern(/a/) { consumer X } }",
      "routes.draw { #{group} }\n  routes.draw { #{topic} }"].each do |routes|
