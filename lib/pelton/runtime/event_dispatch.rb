@@ -257,7 +257,7 @@ module Pelton
     def log(bus, client, level, facility, message)
       return if facility == "CONFWARN" && message.include?("property and will be ignored by this")
 
-      level = 6 if FENCED.match?(message) && moves?(client) # syslog's info
+      level = 6 if moves?(client) && FENCED.match?(message) # syslog's info
       bus.publish("kafka.log", client: client, level: level, facility: facility, message: message)
     end
 
