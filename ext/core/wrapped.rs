@@ -1,6 +1,6 @@
 // The functions of librdkafka and OpenSSL that the core puts its own in front of, for the build scripts that tell the
-// linker. In src/rd: broker_wakeup, clock, decompression, fetching, openssl_locks, rebalance_pause, unanswered_heartbeat,
-// unanswered_request, unstable_offset, without_group.
+// linker. In src/rd: broker_wakeup, clock, decompression, fetching, openssl_locks, rebalance_pause,
+// unanswered_heartbeat, unanswered_request, unstable_offset, without_group.
 const WRAPPED_BY_CORE: [&str; 23] = [
     "CRYPTO_THREAD_read_lock",
     "CRYPTO_THREAD_unlock",

@@ -1,7 +1,7 @@
-//! One reading of the monotonic clock for each produced message. librdkafka reads it three times on a message's way into
-//! its queue: for the message's timeout, for the partitioner and for the queue. A reading takes 20 to 40 ns, as long as
-//! the copy of a small message. So the linker's `--wrap` puts a function in front of libc's `clock_gettime`: within
-//! `once`, a thread gets the time of its first reading again.
+//! One reading of the monotonic clock for each produced message. librdkafka reads it three times on a message's way
+//! into its queue: for the message's timeout, for the partitioner and for the queue. A reading takes 20 to 40 ns, as
+//! long as the copy of a small message. So the linker's `--wrap` puts a function in front of libc's `clock_gettime`:
+//! within `once`, a thread gets the time of its first reading again.
 
 #[cfg(wraps)]
 use std::cell::Cell;
@@ -10,12 +10,12 @@ use std::ffi::c_int;
 
 #[cfg(wraps)]
 thread_local! {
-    static READING: Cell<Reading> = const { Cell::new(Reading::Each) };
+    static READING: Cell<ClockReading> = const { Cell::new(ClockReading::Each) };
 }
 
 #[cfg(wraps)]
 #[derive(Clone, Copy)]
-enum Reading {
+enum ClockReading {
     /// Not within `once`.
     Each,
     /// Within it, before the first reading.
@@ -28,13 +28,14 @@ unsafe extern "C" {
     fn __real_clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -> c_int;
 }
 
-/// Calls librdkafka, for which this thread's monotonic clock stands still meanwhile. So `call` must not wait for a time.
+/// Calls librdkafka, for which this thread's monotonic clock stands still meanwhile. So `call` must not wait for a
+/// time.
 pub(super) fn once<R>(call: impl FnOnce() -> R) -> R {
     #[cfg(wraps)]
-    READING.set(Reading::First);
+    READING.set(ClockReading::First);
     let result = call();
     #[cfg(wraps)]
-    READING.set(Reading::Each);
+    READING.set(ClockReading::Each);
     result
 }
 
@@ -43,16 +44,16 @@ pub(super) fn once<R>(call: impl FnOnce() -> R) -> R {
 #[cfg(wraps)]
 #[unsafe(export_name = "__wrap_clock_gettime")]
 unsafe extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -> c_int {
-    let reading = if clock == libc::CLOCK_MONOTONIC { READING.get() } else { Reading::Each };
+    let reading = if clock == libc::CLOCK_MONOTONIC { READING.get() } else { ClockReading::Each };
     // SAFETY: the caller's promise.
     unsafe {
-        if let Reading::Again(first) = reading {
+        if let ClockReading::Again(first) = reading {
             *time = first;
             return 0;
         }
         let code = __real_clock_gettime(clock, time);
-        if matches!(reading, Reading::First) {
-            READING.set(Reading::Again(*time));
+        if matches!(reading, ClockReading::First) {
+            READING.set(ClockReading::Again(*time));
         }
         code
     }
