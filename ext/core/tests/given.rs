@@ -63,6 +63,7 @@ fn facts_of_messages_are_those_that_were_given() {
     let batch = partition.batch(&[message(5, Some(b"payload"), b"v"), message(8, None, b"v")], 9);
     let chunk = &batch.chunks()[0];
     assert_eq!(("t", 3, 9), (&*chunk.topic, chunk.partition, chunk.received));
+    assert_eq!((false, false, 0), (batch.restarted, batch.is_crowded(), batch.dropped()));
     let facts = chunk.records().iter().map(|record| (record.offset, record.timestamp, record.payload_size()));
     assert_eq!(vec![(5, 7, Some(7)), (8, 7, None)], facts.collect::<Vec<_>>());
     assert!(chunk.records().iter().all(|record| record.has_key()));

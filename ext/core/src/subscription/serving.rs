@@ -318,26 +318,32 @@ mod tests {
     #[test]
     fn position_of_librdkafka_counts_unless_the_log_has_started_again_since_the_last_seek() {
         let (_cluster, servers) = filled();
-        let member = member(&servers, Options::default(), ("log_level", "0"));
+        let member = member(&servers, Options::default(), ("enable.partition.eof", "true"));
         member.assign(&[("t", 0, 0)]).expect("assigned");
         let partition = lock(&member.live).as_ref().and_then(|live| live.partitions.values().next().cloned());
         let partition = partition.expect("assigned");
         let read_all = || {
-            let (mut count, ends) = (0, Instant::now() + Duration::from_secs(60));
-            while count < 3 {
+            let (mut count, mut ended, ends) = (0, false, Instant::now() + Duration::from_secs(60));
+            while count < 3 || !ended {
                 assert!(Instant::now() < ends, "not in time");
                 let mut queues = Vec::new();
                 member.all_queues(&mut queues);
                 member.serve(&mut queues, Instant::now() + Duration::from_secs(1));
                 while let Some(event) = member.pop() {
-                    let SubscriptionEvent::Batch(batch) = event else { continue };
-                    count += batch.len();
+                    match event {
+                        SubscriptionEvent::Batch(batch) => count += batch.len(),
+                        SubscriptionEvent::EndOfPartition { .. } => ended = true,
+                        _ => {}
+                    }
                 }
             }
         };
         read_all();
         assert_eq!(Some((9, 0)), partition.behind(3, || Some((9, 0))));
-        let list = PartitionList::with_offsets([("t", 0, 0, -1)]).expect("a list");
+        let [list, position] = [0, 0].map(|at| PartitionList::with_offsets([("t", 0, at, -1)]).expect("a list"));
+        // If these were not read one by one, the end of the partition would count as a message (`Queue::fetch_singly`).
+        assert_eq!(0, member.with_client(|client| client.positions(&position)).expect("open"));
+        assert_eq!(vec![3], position.entries().iter().map(|entry| entry.offset).collect::<Vec<_>>());
         member.with_client(|client| client.seek(&list, 60_000)).expect("open").expect("sought");
         read_all();
         assert_eq!(None, partition.behind(3, || unreachable!("the log started again")));
