@@ -9,6 +9,10 @@ order = '{ "type": "record", "name": "Order", "fields": [{ "name": "id", "type":
     end,
     after: -> { assert_equal ["POST /compatibility/subjects/orders-value/versions/latest"], @registry.requests }
   },
+  "registry.latest" => {
+    before: -> { File.write("schemas/orders-reader.avsc", order.sub("Order", "billing.Order")) },
+    after: -> { assert_equal ["GET /subjects/orders-value/versions/latest"], @registry.requests }
+  },
   "class OutageTest" => {
     given: { "producer" => "" }, # a method there, no variable
     before: lambda do
