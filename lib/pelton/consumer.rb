@@ -177,9 +177,10 @@ module Pelton
     # Starts no further `consume` of this partition for this many seconds (nil: until `resume`). The running call goes
     # on.
     #   messages.each { |message| api.up? ? work(message) : break(pause(60)) }
-    # If `consume` itself calls it, messages that are not marked when it returns come again after the pause, without
-    # counting as a retry. So mark what is done, also in `process`. A back-off goes on during a pause. The group keeps
-    # the partition, fetched messages stay in memory, and the pause ends with the partition.
+    # If the call itself pauses, its return marks nothing. What is not marked by hand comes again after the pause,
+    # without counting as a retry. So mark what is done. `process` gets no further message of the batch before the pause
+    # ends. A back-off goes on during a pause. The group keeps the partition, fetched messages stay in memory, and the
+    # pause ends with the partition.
     # at: continues there after the pause, see `seek`; if that raises, the partition is not paused.
     # From any thread. Returns false if the partition is ending. Raises ConfigError for a negative time.
     #: (?Numeric?, ?at: (Integer | Message | Time | Symbol)?) -> bool
@@ -198,8 +199,9 @@ module Pelton
     # Continues elsewhere in this partition: at an offset, a message, a Time (the first message that is not older, or
     # the end), :beginning or :end.
     #   seek(Time.now - 3600)
-    # The running method goes on. When it ends, earlier messages are no longer marked or retried. The new position is
-    # committed, also if it is further back (not with manual_offsets).
+    # The running method goes on. When it ends, earlier messages are no longer marked or retried, and `process` gets no
+    # further message of the batch. The new position is committed, also if it is further back. With manual_offsets it is
+    # not, but marks start again there: after seek(10), a mark of message 10 commits 11, even if 50 was committed.
     # Waits for Kafka up to config.commit_timeout (30 s). From any thread. Returns false if the partition is ending; its
     # next owner then gets what was not marked. Raises InvalidMessageError, and KafkaError, after which nothing changed.
     # Only after _TIMED_OUT, or an interrupt (Timeout, Thread#kill), the seek may still take place; it is not committed
