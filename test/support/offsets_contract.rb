@@ -117,4 +117,77 @@ module OffsetsContract
     wait_until("the metadata") { found.size == 2 }
     assert_equal [nil, "after 1"], found
   end
+
+  # --- earlier marks than the committed offset -----------------------------------------------------------------------
+
+  # Milliseconds between periodic commits: none comes during a test.
+  HOUR = 3_600_000
+
+  # Messages 0 to 4: commits 5, goes back to 1 and marks that by this method. Returns the app and the topic.
+  def mark_after_a_seek_back(method, interval)
+    name = topic
+    marking = consumer(:consume) do
+      message = seen.empty? ? messages.last : messages.first
+      seen << [message.offset, seen.empty? ? mark_as_consumed!(message) : public_send(method, message)]
+      seek(1) if seen.size == 1
+    end
+    app = app(kafka: { "auto.commit.interval.ms" => interval }) { topic(name, to: marking) { manual_offsets } }
+    fill(app, name, ["x"] * 5)
+    start(app)
+    wait_until("both marks") { seen_all?(2) }
+    assert_equal [[4, true], [1, true]], seen
+    [app, name]
+  end
+
+  def test_mark_as_consumed_with_a_bang_after_a_seek_back_commits_the_earlier_offset
+    app, name = mark_after_a_seek_back(:mark_as_consumed!, HOUR)
+    assert_equal 2, committed(app, name)
+  end
+
+  def test_mark_as_consumed_after_a_seek_back_commits_the_earlier_offset_periodically
+    app, name = mark_after_a_seek_back(:mark_as_consumed, 50)
+    wait_until("the commit") { committed(app, name) == 2 }
+  end
+
+  def test_a_stop_commits_a_mark_from_after_a_seek_back
+    app, name = mark_after_a_seek_back(:mark_as_consumed, HOUR)
+    stop(app)
+    assert_equal 2, committed(app, name)
+  end
+
+  def test_a_mark_from_before_the_offset_that_an_earlier_run_committed_is_committed
+    name = topic
+    back = -> { seek(1) if seen.size == 1 }
+    marking = consumer(:consume, assigned: back) do
+      message = seen.empty? ? messages.last : messages.first
+      seen << [message.offset, mark_as_consumed!(message)]
+    end
+    app = app { topic(name, to: marking) { manual_offsets } }
+    fill(app, name, ["x"] * 5)
+    [5, 2].each.with_index(1) do |offset, runs|
+      start(app)
+      wait_until("the mark") { seen_all?(runs) }
+      assert_equal offset, committed(app, name)
+      stop(app)
+    end
+    assert_equal [[4, true], [1, true]], seen
+  end
+
+  def test_new_metadata_of_the_committed_offset_is_committed
+    name = topic
+    found = []
+    marking = consumer(:consume, assigned: -> { found << offset_metadata }) do
+      mark_as_consumed!(messages.last, metadata: "first")
+      mark_as_consumed(messages.last, metadata: "second")
+      seen << messages.last.offset
+    end
+    app = app(kafka: { "auto.commit.interval.ms" => HOUR }) { topic(name, to: marking) { manual_offsets } }
+    fill(app, name, ["x"])
+    start(app)
+    wait_until("the marks") { seen_all?(1) }
+    stop(app)
+    start(app)
+    wait_until("the metadata") { found.size == 2 }
+    assert_equal [nil, "second"], found
+  end
 end

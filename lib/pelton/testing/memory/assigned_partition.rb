@@ -13,19 +13,16 @@ module Pelton
         # :reading, :paused, or :revoked (its revocation was reported and not answered)
         #: () -> Symbol
         attr_accessor :state
-        # [offset, metadata] that is marked and not committed; nil: none.
+        # [offset, metadata] that is marked and not committed; nil: none. It may be before the committed offset, after a
+        # seek back. It is committed all the same, as by the native code.
         #: () -> [Integer, String?]?
         attr_accessor :mark
-        # The offset that was committed last; nil: none. A mark that is not larger is not committed, as in librdkafka.
-        #: () -> Integer?
-        attr_accessor :committed
 
         # format, condition: as for Native::Subscription. all: also messages of open and aborted transactions.
-        #: (PartitionLog, Integer, Integer?, untyped, untyped, all: bool) -> void
-        def initialize(log, position, committed, format, condition, all:)
+        #: (PartitionLog, Integer, untyped, untyped, all: bool) -> void
+        def initialize(log, position, format, condition, all:)
           @log = log
           @position = position
-          @committed = committed
           @committed_only = !all
           @batches = Native::GivenPartition.new(log.topic, log.number, format, condition)
           @state = :reading

@@ -100,7 +100,6 @@ module Pelton
         def commit_offset(topic, partition, offset, _leader_epoch, metadata, _timeout)
           check_open
           @broker.commit_offset(@group, [topic, partition], offset, metadata)
-          @assigned[[topic, partition]]&.committed = offset
           true
         end
 
@@ -206,8 +205,7 @@ module Pelton
 
         def add(pair, offset)
           format, condition = %i[decode where].map { |name| option(name, pair.first) }
-          committed = @broker.committed(@group, pair)&.first
-          @assigned[pair] = AssignedPartition.new(log(pair), offset, committed, format, condition, all: @all)
+          @assigned[pair] = AssignedPartition.new(log(pair), offset, format, condition, all: @all)
         end
 
         def option(name, topic)
@@ -267,11 +265,9 @@ module Pelton
 
         def commit_mark(pair)
           partition = @assigned[pair]
-          offset, metadata = partition&.mark
-          return if offset.nil? || (partition.committed && offset <= partition.committed)
+          return unless partition&.mark
 
-          @broker.commit_offset(@group, pair, offset, metadata)
-          partition.committed = offset
+          @broker.commit_offset(@group, pair, *partition.mark)
           partition.mark = nil
         end
       end
