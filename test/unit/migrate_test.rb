@@ -259,6 +259,25 @@ class MigrateTest < Minitest::Test
     assert default_group?("routes.draw { #{group} }", "config.active_job.queue_adapter = :sidekiq\n")
   end
 
+  # `concurrency …` of a draft for virtual partitions without max_partitions.
+  def virtual_partitions(setting)
+    write("karafka.rb", "class A < Karafka::App\n  setup do |config|\n    threads = 12\n    #{setting}\n  end\n  " \
+                        "routes.draw { topic(:x) { consumer X; virtual_partitions } }\nend\n")
+    assert_equal 0, migrate(@folder, "--write"), @err.string
+    File.read("#{@folder}/pelton.rb")[/^ +concurrency (.+), by: :key$/, 1]
+  ensure
+    FileUtils.rm_f("#{@folder}/pelton.rb")
+  end
+
+  # It was 5 for a computed one.
+  def test_virtual_partitions_without_a_maximum_have_the_number_of_the_setting
+    assert_equal "5", virtual_partitions("")
+    assert_equal "12", virtual_partitions("config.concurrency = 12")
+    ["ENV.fetch(\"THREADS\", 12).to_i", "threads", "Size::OF_POOL"].each do |code|
+      assert_equal "Pelton.config.concurrency", virtual_partitions("config.concurrency = #{code}"), code
+    end
+  end
+
   # In Pelton, they raised an error, were never called, or found no messages.
   def test_code_of_consumers_that_broke_only_at_run_time_was_not_listed
     write("a_consumer.rb", <<~RUBY)

@@ -119,8 +119,8 @@ module Pelton
           id = literal(found, "client_id")
           @client_id = id if id.is_a?(String)
           @defaults = found.flat_map(&:defaults)
-          concurrency = literal(found, "concurrency") || 5
-          routed = @draws.map { |file, call| routes(file, call, concurrency.to_s) }
+          concurrency = concurrency(found)
+          routed = @draws.map { |file, call| routes(file, call, concurrency) }
           karafka_defaults(found, routed) if found.any?
           partitioner
           @definitions.racecar.each { |declaration| racecar(*declaration) }
@@ -130,6 +130,13 @@ module Pelton
         # The first value that the settings give to a name, a Node; or nil.
         def first(settings, name) = settings.filter_map { |setup| setup.given[name] }.first
         def literal(settings, name) = Call.literal(first(settings, name))
+
+        # The code of config.concurrency for the routes. A computed one is asked for: its variables end with its block.
+        def concurrency(settings)
+          return "5" unless first(settings, "concurrency") # Karafka's default
+
+          literal(settings, "concurrency")&.to_s || "Pelton.config.concurrency"
+        end
 
         # settings: those of Karafka, which may have a producer.
         def producers(settings)
