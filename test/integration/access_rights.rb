@@ -9,10 +9,25 @@ require "pelton/web"
 
 # Users with exactly the rights that docs/guides/access-rights.md and docs/guides/redriving-dead-letters.md name may do
 # their work: one applies the topics, a server uses all that it can, one reads without a group, one opens the dashboard,
-# and one works with dead letters. An error says which right is missing, as the pages do.
+# one works with dead letters, and others with groups. An error says which right is missing, as the pages do.
 
+# What `pelton groups` needs on these groups and on the topic orders.
+GROUPS = {
+  "copy billing refunds --overwrite --apply" => { "billing" => :describe, "refunds" => :read, "orders" => :read },
+  "copy billing refunds --overwrite" => { "billing" => :describe, "refunds" => :describe, "orders" => :describe },
+  "reset billing --to beginning --all-topics --apply" => { "billing" => :read, "orders" => :read },
+  "reset billing --to beginning --all-topics" => { "billing" => :describe, "orders" => :describe },
+  "delete billing --topic orders --yes" => { "billing" => :delete, "orders" => :read },
+  "delete billing --yes" => { "billing" => :delete }
+}.freeze
+# The smaller right; Describe has none.
+SMALLER = { read: :describe, delete: :describe }.freeze
+# Each user has these rights, but a smaller one on one name (nil: on none): [user, command, rights, name]
+CLERKS = GROUPS.flat_map { |command, rights| [*rights.keys, nil].map { |name| [command, rights, name] } }
+               .map.with_index { |row, index| ["clerk#{index}", *row] }.freeze
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
-USERS = %w[alice deployer keeper server script reader].map { |user| "user_#{user}=\"hush\"" }.join(" ")
+USERS = [*%w[alice deployer keeper server script reader], *CLERKS.map(&:first)]
+        .map { |user| "user_#{user}=\"hush\"" }.join(" ")
 SETTINGS = { "authorizer.class.name" => "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
              "super.users" => "User:ANONYMOUS", "listener.name.users.sasl.enabled.mechanisms" => "PLAIN",
              "listener.name.users.plain.sasl.jaas.config" => "#{MODULE} required #{USERS};" }.freeze
@@ -126,6 +141,13 @@ Scenario.run do
   @broker = TestBroker.start(listeners: { "USERS" => "SASL_PLAINTEXT" }, settings: SETTINGS)
   self.bootstrap = @broker.bootstrap
   admin = app.admin
+  CLERKS.each do |user, _, rights, less|
+    rights.each do |name, operation|
+      operation = SMALLER[operation] if name == less
+      resource = { (name == "orders" ? :topic : :group) => name }
+      admin.create_acl(principal: "User:#{user}", operation: operation, **resource) if operation
+    end
+  end
   RIGHTS.each do |user, operations, resource|
     operations.each { |operation| admin.create_acl(principal: "User:#{user}", operation: operation, **resource) }
   end
@@ -213,6 +235,22 @@ Scenario.run do
   check(said.match?(/\AFailed to add partition\(s\) to transaction .*TOPIC_AUTHORIZATION_FAILED, 29/), said)
   said = transaction_error("receipts").message
   check(said.match?(/\A1 message\(s\) failed delivery .*_INCONSISTENT, -149/), said)
+
+  # --- groups ---
+
+  CLERKS.each do |user, command, rights, less|
+    code, said = run(as(user), "groups", *command.split)
+    about = "#{command} with less on #{less.inspect}: #{said}"
+    puts about
+    # Kafka leaves out topics without Describe, such as payments.
+    unseen = less == "orders" && rights[less] == :describe
+    equal(less.nil? || unseen ? 0 : 1, code, about)
+    refused = less == "orders" ? topic_refused : /GROUP_AUTHORIZATION_FAILED, 30/
+    equal([!code.zero?, false], [said.match?(refused), said.include?("payments")], about)
+    check(unseen ^ said.match?(/orders/), about) if code.zero? && rights.key?("orders")
+  end
+  equal(["orders"], admin.group_offsets("refunds").compact.keys.map(&:first).uniq, "copied")
+  check(!admin.groups.key?("billing"), "deleted")
 
   # --- dead letters ---
 
