@@ -5,8 +5,8 @@ require_relative "call"
 module Pelton
   class CLI
     module Migrate
-      # What long_running_job becomes. Pelton has no mode for it, but a job that loses its partition may run on for
-      # config.revocation_timeout, which has to be shorter than max.poll.interval.ms: see docs/guides/long-jobs.md.
+      # What long_running_job becomes. Pelton has no mode for it. A job that loses its partition may run on for
+      # config.revocation_timeout. That has to be shorter than max.poll.interval.ms: see docs/guides/long-jobs.md.
       module LongJobs
         NAME = "max.poll.interval.ms"
         # 60 s above the default revocation_timeout, in milliseconds.
