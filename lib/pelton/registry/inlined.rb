@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "json"
+require_relative "names"
 require_relative "schema"
 
 module Pelton
@@ -11,9 +12,6 @@ module Pelton
     #   Inlined.of(Schema.new('{"type":"array","items":"Price"}', references: [price])).text
     #   # => '{"type":"array","items":{"type":"fixed","name":"Price","size":2,"namespace":""}}'
     class Inlined
-      NAMED = %w[record error enum fixed].freeze
-      private_constant :NAMED
-
       #: (Schema) -> Schema
       def self.of(schema) = schema.references.empty? ? schema : Schema.new(new(schema).text)
 
@@ -36,7 +34,7 @@ module Pelton
         case json
         when Array then json.each { |branch| collect(branch, space) }
         when Hash
-          space = define(json, space) if NAMED.include?(json["type"])
+          space = define(json, space) if Names::NAMED.include?(json["type"])
           parts(json).each { |part| collect(part, space) }
         end
       end
@@ -45,7 +43,7 @@ module Pelton
       def define(json, space)
         name = name(json, space)
         @types[name] = [json, space]
-        inner(name)
+        Names.inner(name)
       end
 
       def parts(json)
@@ -56,7 +54,7 @@ module Pelton
       def written(json, space)
         case json
         when Array then json.map { |branch| written(branch, space) }
-        when Hash then NAMED.include?(json["type"]) ? named(json, space) : unnamed(json, space)
+        when Hash then Names::NAMED.include?(json["type"]) ? named(json, space) : unnamed(json, space)
         else used(json, space)
         end
       end
@@ -70,23 +68,21 @@ module Pelton
         return name if @written.include?(name)
 
         @written << name
-        made = { **json, "name" => name[/[^.]*\z/], "namespace" => inner(name) }
+        made = { **json, "name" => name[/[^.]*\z/], "namespace" => Names.inner(name) }
         return made unless json["fields"]
 
-        fields = json["fields"].map { |field| { **field, "type" => written(field["type"], inner(name)) } }
+        fields = json["fields"].map { |field| { **field, "type" => written(field["type"], Names.inner(name)) } }
         { **made, "fields" => fields }
       end
 
       def used(text, space)
-        name = [full(text, space), text].find { |known| @types.key?(known) || @written.include?(known) }
+        name = [Names.full(text, space), text].find { |known| @types.key?(known) || @written.include?(known) }
         return text unless name
 
         @written.include?(name) ? name : named(*@types[name])
       end
 
-      def name(json, space) = full(json["name"], json["namespace"] || space)
-      def full(name, space) = name.include?(".") || space.empty? ? name : "#{space}.#{name}"
-      def inner(name) = name[/.*(?=\.)/].to_s
+      def name(json, space) = Names.full(json["name"], json["namespace"] || space)
     end
     private_constant :Inlined
   end

@@ -2,6 +2,7 @@
 
 require "json"
 require_relative "../errors"
+require_relative "names"
 
 module Pelton
   class Registry
@@ -59,9 +60,8 @@ module Pelton
       # What a reader must know of the types in some texts, each after those that it uses. Aliases, defaults and
       # documentation are left out: a reader uses its own.
       class Types
-        NAMED = %w[record error enum fixed].freeze
         PRIMITIVE = %w[null boolean int long float double bytes string].freeze
-        private_constant :NAMED, :PRIMITIVE
+        private_constant :PRIMITIVE
 
         #: (Array[String]) -> void
         def initialize(texts)
@@ -95,13 +95,13 @@ module Pelton
           when Array then json.map { |branch| type(branch, space) }
           when Hash then complex(json, space)
           when *PRIMITIVE then [json]
-          else [full(json, space), json].find { |name| @all.key?(name) }.to_s.to_sym
+          else [Names.full(json, space), json].find { |name| @all.key?(name) }.to_s.to_sym
           end
         end
 
         def complex(json, space)
           case json["type"]
-          when *NAMED then named(json, full(json["name"], json["namespace"] || space))
+          when *Names::NAMED then named(json, Names.full(json["name"], json["namespace"] || space))
           when "array" then ["array", type(json["items"], space)]
           when "map" then ["map", type(json["values"], space)]
           when *PRIMITIVE then logical(json)
@@ -112,7 +112,7 @@ module Pelton
         # The name is known within the type.
         def named(json, name)
           @all[name] = nil
-          fields = Array(json["fields"]).map { |field| [field["name"], type(field["type"], name[/.*(?=\.)/].to_s)] }
+          fields = Array(json["fields"]).map { |field| [field["name"], type(field["type"], Names.inner(name))] }
           @all[name] = [*logical(json), fields, json["symbols"], json["size"]]
           name.to_sym
         end
@@ -122,8 +122,6 @@ module Pelton
           kind = json["logicalType"]
           kind ? [json["type"], kind, json["precision"], json["scale"] || 0] : [json["type"]]
         end
-
-        def full(name, space) = name.include?(".") || space.empty? ? name : "#{space}.#{name}"
       end
       private_constant :Types
     end

@@ -6,8 +6,16 @@ module Pelton
     #   Names.new(JSON.parse('{"type":"record","name":"shop.Order","fields":[{"name":"l","type":"Line"}]}')).used
     #   # => [["shop.Line", "Line"]]
     class Names
+      # Kinds of types that have a name.
       NAMED = %w[record error enum fixed].freeze
-      private_constant :NAMED
+
+      # space: the enclosing namespace, "" for none.
+      #: (String, String) -> String
+      def self.full(name, space) = name.include?(".") || space.empty? ? name : "#{space}.#{name}"
+
+      # The namespace inside of a type with this full name.
+      #: (String) -> String
+      def self.inner(name) = name[/.*(?=\.)/].to_s
 
       # own: "shop.Order", or nil if the schema has no name. used: pairs of the full name and the name as written.
       #: (defined: Array[String], used: Array[[String, String]])
@@ -26,7 +34,7 @@ module Pelton
       # space: the enclosing namespace. Ignores invalid parts: the schema parser reports them.
       def read(json, space)
         case json
-        when String then @used << [full(json, space), json]
+        when String then @used << [Names.full(json, space), json]
         when Array then json.each { |branch| read(branch, space) }
         when Hash then object(json, space)
         end
@@ -42,12 +50,10 @@ module Pelton
       end
 
       def named(json, space)
-        name = full(json["name"].to_s, json["namespace"]&.to_s || space)
+        name = Names.full(json["name"].to_s, json["namespace"]&.to_s || space)
         @defined << name
-        Array(json["fields"]).grep(Hash).each { |field| read(field["type"], name[/.*(?=\.)/].to_s) }
+        Array(json["fields"]).grep(Hash).each { |field| read(field["type"], Names.inner(name)) }
       end
-
-      def full(name, space) = name.include?(".") || space.empty? ? name : "#{space}.#{name}"
     end
   end
 end
