@@ -3,6 +3,7 @@
 # once: this is about Kafka, whatever the Ruby
 
 require "fileutils"
+require "json"
 require "stringio"
 require "tmpdir"
 require "support/certificates"
@@ -107,6 +108,27 @@ Scenario.run do
   # A certificate that is not there is refused before anything connects.
   nowhere = app(kafka: { **secure, "ssl.ca.location" => path.("nowhere.pem") })
   raises(Pelton::ConfigError, /ssl.ca.location/) { nowhere.producer.produce_async(topic: name, payload: "x") }
+  routed = ->(options) { <<~RUBY }
+    class Reader < Pelton::Consumer
+      def consume; end
+    end
+    Pelton.configure do |config|
+      config.kafka = #{{ **secure, **options }.inspect}
+      config.group_id = "tls"
+    end
+    Pelton.routes { topic(#{name.inspect}, to: Reader) }
+  RUBY
+  File.write(path.("nowhere.rb"), routed.({ "ssl.ca.location" => path.("nowhere.pem") }))
+  server_of_nowhere = pelton("server", "-r", path.("nowhere.rb"))
+  equal(1, exit_code(server_of_nowhere, 60), "exit code of a server whose certificate's file is missing")
+  check(server_of_nowhere.output.include?("ssl.ca.location"), "the server says why: #{server_of_nowhere.output}")
+
+  # --- the doctor names a certificate that cannot be verified --------------------------------------------------------
+  File.write(path.("stranger.rb"), routed.({ "ssl.ca.location" => path.("stranger.pem") }))
+  doctor = pelton("doctor", "-r", path.("stranger.rb"), "--json", "--timeout", "5")
+  equal(1, exit_code(doctor, 60), "exit code of the doctor")
+  texts = JSON.parse(doctor.output)["findings"].select { |row| row["level"] == "error" }.map { |row| row["text"] }
+  check(texts.any? { |text| text.include?("certificate could not be verified") }, "the doctor says why: #{texts}")
 ensure
   broker&.stop
   FileUtils.rm_rf(folder) if folder

@@ -54,11 +54,11 @@ module Pelton
     EXIT_CODES = {
       0 => "done; server: everything was finished; doctor: no error was found",
       1 => "could not start, or failed; doctor: an error was found (--strict: or a warning); groups lag: above --max",
-      2 => "server: ended by force (second signal, or shutdown_timeout was over); topics plan: a difference was found",
+      2 => "server: some work was left undone, or messages were not delivered; topics plan: a difference was found",
       3 => "server: stopped because the parent process died (--processes)",
       130 => "another command was interrupted, by Ctrl-C or TERM (outbox, web: 0)"
     }.freeze
-    # The exit code of a server that was ended by force.
+    # The exit code of a server that left work undone.
     FORCED = 2
     HELP = %w[-h --help].freeze
     # Commands that other tools have: {name => what to do instead}

@@ -19,7 +19,7 @@ module Pelton
     BACK_OFF = Backoff.new(1, 30)
     # Seconds from a child's own deadline until it is killed.
     GRACE = 15
-    # The exit code of a child that ended by force.
+    # The exit code of a child that left work undone.
     FORCED = 2
     # That of one that cannot start.
     FAILED = 1
@@ -53,8 +53,8 @@ module Pelton
       @codes = [0]
     end
 
-    # Runs until all children have ended. Returns 2 if one of them ended by force, otherwise the largest exit code. Of a
-    # child that waits for a restart when all are asked to end, it is the last one: a child that cannot start is a
+    # Runs until all children have ended. Returns 2 if one of them left work undone, otherwise the largest exit code. Of
+    # a child that waits for a restart when all are asked to end, it is the last one: a child that cannot start is a
     # failure at every moment. Call it once, on the main thread.
     #: () -> Integer
     def run
