@@ -4,9 +4,9 @@ require_relative "errors"
 
 module Pelton
   # The parent of your consumer classes. Pelton makes one object for each partition that this process owns, or as many
-  # as the topic's `concurrency` says. The object lives as long as the process owns the partition. Pelton calls its
-  # methods on worker threads, never two of one object at the same time. The last call is either `revoked` or
-  # `shutdown`.
+  # as the topic's `concurrency` says; then the messages of a key may come to different ones. The object lives as long
+  # as the process owns the partition. Pelton calls its methods on worker threads, never two of one object at the same
+  # time. The last call is either `revoked` or `shutdown`.
   #   class OrdersConsumer < Pelton::Consumer
   #     def consume
   #       messages.each { |message| Order.create!(message.payload) }
@@ -58,13 +58,14 @@ module Pelton
     #: () -> void
     def assigned; end
 
-    # Called last when Kafka takes the partition away. Marking may still succeed here (see revoked?). An error is
-    # reported.
+    # Called last when Kafka takes the partition away. Marks still count, and are committed before the partition's next
+    # owner begins. They return false once config.revocation_timeout (30 s) is over, or if the partition was lost. An
+    # error is reported.
     #   def revoked = @prices.close
     #: () -> void
     def revoked; end
 
-    # Called last when the server stops. An error is reported.
+    # Called last when the server stops. Marks still count. An error is reported.
     #   def shutdown = @prices.close
     #: () -> void
     def shutdown; end

@@ -21,6 +21,41 @@ module OffsetsContract
     assert_equal [3, 4], seen
   end
 
+  # A consumer that collects messages writes them out, and marks them, in its last method.
+  def test_a_mark_in_the_hook_shutdown_is_committed
+    name = topic
+    held = nil
+    holding = consumer(shutdown: -> { seen << mark_as_consumed(held) }) do |message|
+      held = message
+      seen << message.offset
+    end
+    app = app { topic(name, to: holding) { manual_offsets } }
+    fill(app, name, ["x"] * 3)
+    start(app)
+    wait_until("3 messages") { seen_all?(3) }
+    stop(app)
+    assert_equal [[0, 1, 2, true], 3], [seen, committed(app, name)]
+  end
+
+  def test_a_mark_in_the_hook_revoked_is_committed_before_the_next_owner_begins
+    name = topic(2)
+    held = {}
+    holding = consumer(revoked: -> { seen << [:mark, partition, mark_as_consumed(held[partition])] }) do |message|
+      held[partition] = message
+      seen << [partition, message.offset]
+    end
+    app = app(kafka: { "auto.commit.interval.ms" => 3_600_000 }) { topic(name, to: holding) { manual_offsets } }
+    2.times { |partition| fill(app, name, ["x"] * 3, partition: partition) }
+    start(app)
+    wait_until("6 messages") { seen_all?(6) }
+    gone = rebalance(app, name)
+    wait_until("the mark") { seen.include?([:mark, gone, true]) }
+    return pass unless commits_in_rebalances?
+
+    wait_until("the commit") { committed(app, name, gone) == 3 }
+    stays { seen.count([gone, 0]) == 1 }
+  end
+
   def test_a_pause_leaves_the_rest_for_later_and_counts_no_attempt
     name = topic
     paused = false

@@ -71,6 +71,21 @@ class KeyedTest < Minitest::Test
     assert_equal [[0, 1, 3, 4], [2]], start
   end
 
+  # So a consumer cannot keep the messages of a key in an instance variable and rely on their order.
+  def test_a_key_may_come_to_another_consumer_object_when_its_own_is_busy
+    consumers = Hash.new { |all, key| all[key] = [] }
+    @deed = ->(consumer) { consumer.messages.each { |message| consumers[message.key] << consumer } }
+    keyed("ab", max_messages: 1)
+    start
+    finish(0)
+    keyed("ca", from: 2, max_messages: 1)
+    assert_equal [[2], [3]], start
+    finish(2)
+    finish(3)
+    assert_equal [consumers["a"].first], consumers["c"]
+    assert_equal 2, consumers["a"].uniq(&:object_id).size
+  end
+
   def test_messages_without_a_key_have_no_order
     keyed("---", max_messages: 1)
     assert_equal [[0], [1], [2]], start

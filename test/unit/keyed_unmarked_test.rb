@@ -65,6 +65,18 @@ class KeyedUnmarkedTest < Minitest::Test
     end
   end
 
+  def test_each_object_may_mark_what_it_holds_in_its_last_method
+    held = {}.compare_by_identity
+    @deed = ->(consumer) { (held[consumer] ||= []).concat(consumer.messages.to_a) }
+    keyed("abab", manual_offsets: true, max_messages: 1)
+    start.each { |offsets| finish(*offsets) } until idle?
+    assert_equal [4, []], [held.values.sum(&:size), marked]
+    Consumer.hooks[:revoked] = ->(consumer) { held[consumer]&.each { |message| consumer.mark_as_consumed(message) } }
+    coordinator.end(:revoked, Pelton::Clock.now + 30)
+    work until idle?
+    assert_equal 4, marked.last
+  end
+
   # Marked messages once stayed counted. After 100,000 of them the partition was held back for good.
   def test_marked_messages_are_not_counted_as_unmarked
     with_unmarked(5) do

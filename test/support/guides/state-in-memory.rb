@@ -7,10 +7,27 @@ page = File.read(File.join(Guides::ROOT, "docs/guides/state-in-memory.md"))
   "2.times do" => {
     change: { '"localhost:9092" }' => '"localhost:9092", "session.timeout.ms" => 6000 }' }
   },
+  "class ClicksConsumer" => {
+    change: { "tick_every 10" => "tick_every 3600" },
+    given: { "Click" => "module Click; def self.insert_all(rows) = SEEN << rows; end" },
+    after: lambda do
+      consumed = Thread::Queue.new
+      Pelton.subscribe("consumer.consumed") { |event| event[:messages].times { consumed << true } }
+      Pelton.start
+      3.times { |number| Pelton.producer.produce_sync(topic: "clicks", payload: { number: number }.to_json) }
+      3.times { consumed.pop }
+      assert_empty SEEN
+      assert Pelton.stop
+      assert_equal [[0, 1, 2]], Array.new(SEEN.size) { SEEN.pop.map { |click| click["number"] } }
+      reader = Pelton::Subscription.new(Pelton.config, group_id: "guide")
+      assert_equal [3], reader.committed([["clicks", 0]], 60)
+      reader.close(10)
+    end
+  },
   "class TotalsTest" => {
     change: { "require_relative" => "load", '"app"' => '"./app.rb"' },
     before: lambda do
-      File.write("app.rb", page.scan(/^(?:class TotalsConsumer|Pelton.routes).*?^end$/m).join("\n"))
+      File.write("app.rb", page.scan(/^(?:class TotalsConsumer|Pelton.routes).*?^end$/m).first(2).join("\n"))
     end,
     after: lambda do
       TotalsTest.runnable_methods.each do |name|
