@@ -6,7 +6,8 @@ require "support/scenario"
 require "support/rails_app"
 
 # A real Rails app, as its developers would write it: generators, settings in config/pelton.yml, a model that publishes
-# when it is committed, a consumer that stores, and code that changes while `pelton server` runs.
+# when it is committed, a consumer that stores, and code that changes while `pelton server` runs. The routes name other
+# classes of the app, too: one in a block, and one outside.
 
 Scenario.needs(RailsApp.missing)
 
@@ -21,13 +22,16 @@ CONSUMER = <<~RUBY
         Receipt.create!(order_id: message.payload["id"],
                         note: ["VERSION", Current.user, Time.zone.name, I18n.locale, kept, cached].inspect)
       end
-      Rails.logger.info "VERSION stored"
+      Rails.logger.info "VERSION stored, decoded by \#{messages.first.payload["decoder"]}"
       Current.user = "left over"
       Time.zone = "Tokyo"
       I18n.locale = :de
     end
   end
 RUBY
+
+DECODER = "class OrderDecoder; def call(message) = message.decoded.merge('decoder' => 'VERSION'); end"
+FILTER = "class OrderFilter; def call(_) = Rails.logger.info('VERSION filter'); end" # true
 
 Scenario.run do
   name = topic(partitions: 1)
@@ -66,7 +70,15 @@ Scenario.run do
     end
     Rails.error.subscribe(Reports.new) if Rails.respond_to?(:error)
   RUBY
-  version = ->(word) { app.write("app/consumers/orders_consumer.rb", CONSUMER.gsub("VERSION", word)) }
+  version = lambda do |word|
+    { "consumers/orders_consumer" => CONSUMER, "lib/order_decoder" => DECODER, "lib/order_filter" => FILTER }
+      .each { |file, code| app.write("app/#{file}.rb", code.gsub("VERSION", word)) }
+  end
+  app.write("config/pelton.rb", app.read("config/pelton.rb").sub("decode :json", <<~RUBY))
+    decode :json
+    deserializer OrderDecoder.new
+    filter { |message| OrderFilter.new.call(message) }
+  RUBY
   version.("first")
 
   order = -> { app.runner("Order.create!(total: 1)") }
@@ -139,6 +151,10 @@ Scenario.run do
   order.()
   equal([[3, note.("second")]], stored.(3).drop(2), "receipts after a change")
   check(log.().include?("second assigned"), "the new object knows of its partition")
+  check(log.().include?("second filter"), "a block of the routes finds the new class:\n#{log.()[-2000..]}")
+  eventually(60, -> { "an object of the routes stays:\n#{log.()[-2000..]}" }) do
+    log.().include?("second stored, decoded by first")
+  end
   app.write("app/consumers/orders_consumer.rb", "class OrdersConsumer < ApplicationConsumer\n  def consume(\nend\n")
   order.()
   eventually(60, -> { "an error in the server's output\n#{server.output}" }) { server.output.include?("SyntaxError") }
