@@ -96,7 +96,7 @@ module Pelton
         "failing?" => Migrate.none("retrying? is true after the first attempt"),
         "errors_tracker" => Migrate.none("on_failure in the route gets the error"),
         "filtered?" => Migrate.none("delete it"),
-        "synchronize" => Migrate.differs("a Mutex of your own", "each key has a consumer object of its own"),
+        "synchronize" => Migrate.differs("a Mutex of your own", "a key may change consumer objects"),
         "coordinator" => Migrate.none("delete it"),
         "tags" => Migrate.none("delete it"),
         "transaction" => Migrate.differs("transaction do |tx|, with transactional \"…\" in the route",
@@ -111,6 +111,7 @@ module Pelton
         "pipe_async" => Migrate.differs("producer.pipe_async(message, topic: \"…\")", "a method of the producer"),
         "pipe_many_sync" => Migrate.differs("producer.pipe_many_sync(messages, topic: \"…\")", "of the producer"),
         "pipe_many_async" => Migrate.differs("producer.pipe_many_async(messages, topic: \"…\")", "of the producer"),
+        "each" => Migrate.same("messages.each"),
         "produce_sync" => Migrate.same("producer.produce_sync"),
         "produce_async" => Migrate.same("producer.produce_async"),
         "revoked?" => Migrate.differs("revoked?", "once it was true, the return marks nothing: mark each finished " \
