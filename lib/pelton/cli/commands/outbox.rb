@@ -24,7 +24,7 @@ module Pelton
           also /metrics. A server on the same machine needs another port.
         TEXT
         example "pelton outbox", "in the folder of a Rails app"
-        example "pelton outbox -r ./config/environment.rb --batch 100"
+        example "pelton outbox -r ./app.rb --batch 100"
         option :batch, "--batch N", "most rows of one transaction", type: Integer, default: 500
         option :poll, "--poll SECONDS", "time between two looks at the table", type: Float, default: 0.5
         option :log, "--[no-]log", "log starts, stops and failures", default: true

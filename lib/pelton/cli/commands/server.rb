@@ -29,7 +29,7 @@ module Pelton
         private_constant :PROCESSES, :FENCED, :INFO
 
         details <<~TEXT
-          Loads your files and consumes what their routes name. In a Rails app the file is ./config/environment.rb.
+          Loads your files and consumes what their routes name. The folder of a Rails app needs no -r.
 
           --processes 4 loads the app once and forks four servers.
 
@@ -39,7 +39,7 @@ module Pelton
         TEXT
         details Help.section("Signals", SIGNALS)
         example "pelton server -r ./app.rb"
-        example "pelton server -r ./config/environment.rb --processes 4", "with Rails"
+        example "pelton server --processes 4", "in the folder of a Rails app"
         example "pelton server -r ./app.rb -g billing -c 10", "one group, 10 worker threads"
         narrows
         option :concurrency, "-c", "--concurrency N", "worker threads (config.concurrency)", type: Integer
