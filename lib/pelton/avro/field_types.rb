@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
 require "json"
+require_relative "../registry"
 
 module Pelton
   module Avro
     # The types that a field may have, by a schema. So a condition of `where` can be checked before messages arrive.
     #   FieldTypes.new(schema).at(["lines", 0, "price"]) # => [{ "type" => "bytes", "logicalType" => "decimal", … }]
     class FieldTypes
-      NAMED = %w[record error enum fixed].freeze
       DURATION = %w[months days millis].freeze
       # What values of a type are compared with.
       NUMBER = "a number"
@@ -17,7 +17,7 @@ module Pelton
       # Type => class
       KINDS = { "a String" => [String], NUMBER => [Numeric], "true or false" => [TrueClass, FalseClass],
                 "a Time" => [Time] }.freeze
-      private_constant :NAMED, :DURATION, :NUMBER, :WANTED, :KINDS
+      private_constant :DURATION, :NUMBER, :WANTED, :KINDS
 
       # For errors: "the schema shop.Order".
       #: String
@@ -64,7 +64,7 @@ module Pelton
         case json
         when Array then json.each { |branch| define(branch, space) }
         when Hash
-          space = named(json, space) if NAMED.include?(json["type"])
+          space = named(json, space) if Registry::Names::NAMED.include?(json["type"])
           [json["items"], json["values"], *Array(json["fields"]).map { |field| field["type"] },
            (json["type"] unless json["type"].is_a?(String))].each { |part| define(part, space) }
         end
@@ -72,27 +72,27 @@ module Pelton
 
       # Returns the namespace inside.
       def named(json, space)
-        name = full(json["name"], json["namespace"] || space)
-        inner = name[/.*(?=\.)/].to_s
+        name = Registry::Names.of(json, space)
+        inner = Registry::Names.inner(name)
         @named[name] = [json, inner]
         inner
       end
-
-      def full(name, space) = name.include?(".") || space.empty? ? name : "#{space}.#{name}"
 
       # [[type, namespace], …] without unions and names.
       def branches(json, space)
         case json
         when Array then json.flat_map { |branch| branches(branch, space) }
-        when String then [@named[full(json, space)] || @named[json] || [{ "type" => json }, space]]
+        when String then [known(json, space) || [{ "type" => json }, space]]
         else
           type = json["type"]
-          return [@named.fetch(full(json["name"], json["namespace"] || space))] if NAMED.include?(type)
+          return [@named.fetch(Registry::Names.of(json, space))] if Registry::Names::NAMED.include?(type)
 
-          plain = type.is_a?(String) && !@named.key?(full(type, space)) && !@named.key?(type)
-          plain ? [[json, space]] : branches(type, space)
+          type.is_a?(String) && !known(type, space) ? [[json, space]] : branches(type, space)
         end
       end
+
+      # [its JSON, the namespace inside]; nil: no defined type has this name, as for "long".
+      def known(name, space) = @named[Registry::Names.full(name, space)] || @named[name]
 
       def inside(json, space, step)
         case [json["type"], step]

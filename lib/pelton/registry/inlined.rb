@@ -41,7 +41,7 @@ module Pelton
 
       # Returns the namespace inside.
       def define(json, space)
-        name = name(json, space)
+        name = Names.of(json, space)
         @types[name] = [json, space]
         Names.inner(name)
       end
@@ -64,7 +64,7 @@ module Pelton
       end
 
       def named(json, space)
-        name = name(json, space)
+        name = Names.of(json, space)
         return name if @written.include?(name)
 
         @written << name
@@ -81,8 +81,6 @@ module Pelton
 
         @written.include?(name) ? name : named(*@types[name])
       end
-
-      def name(json, space) = Names.full(json["name"], json["namespace"] || space)
     end
     private_constant :Inlined
   end

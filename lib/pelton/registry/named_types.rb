@@ -101,7 +101,7 @@ module Pelton
 
         def complex(json, space)
           case json["type"]
-          when *Names::NAMED then named(json, Names.full(json["name"], json["namespace"] || space))
+          when *Names::NAMED then named(json, Names.of(json, space))
           when "array" then ["array", type(json["items"], space)]
           when "map" then ["map", type(json["values"], space)]
           when *PRIMITIVE then logical(json)

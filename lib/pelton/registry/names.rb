@@ -13,6 +13,11 @@ module Pelton
       #: (String, String) -> String
       def self.full(name, space) = name.include?(".") || space.empty? ? name : "#{space}.#{name}"
 
+      # The full name of a type that this JSON defines.
+      #   Names.of({ "type" => "fixed", "name" => "Price", "size" => 2 }, "shop") # => "shop.Price"
+      #: (Hash[String, untyped], String) -> String
+      def self.of(json, space) = full(json["name"].to_s, json["namespace"]&.to_s || space)
+
       # The namespace inside of a type with this full name.
       #: (String) -> String
       def self.inner(name) = name[/.*(?=\.)/].to_s
@@ -50,7 +55,7 @@ module Pelton
       end
 
       def named(json, space)
-        name = Names.full(json["name"].to_s, json["namespace"]&.to_s || space)
+        name = Names.of(json, space)
         @defined << name
         Array(json["fields"]).grep(Hash).each { |field| read(field["type"], Names.inner(name)) }
       end
