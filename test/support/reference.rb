@@ -18,7 +18,7 @@ module Reference
     # Errors
 
     All errors of Pelton, in the module `Pelton`. Rescue `Pelton::Error` to rescue all of them. The last column lists the
-    methods that return the details. Generated from `lib/pelton/errors.rb` and
+    methods that return the details. An error also has those of its parent. Generated from `lib/pelton/errors.rb` and
     `lib/pelton/errors` by `bin/docs`.
 
     | Error | Parent | When | What to do | Details |
@@ -32,7 +32,10 @@ module Reference
     generated from the tables of commands and from their help by `bin/docs`.
   MARKDOWN
 
-  # One class: comment without "# ", readers: ["code", "name"]
+  # What stands above a method that the page lists: words, and not that it is for Pelton. Private ones have no type.
+  FOR_USERS = /\A(?!For Pelton:)[^:].*^:/m
+
+  # One class: comment without "# ", readers: ["code", "name", "fatal?"]
   ErrorClass = Struct.new(:name, :parent, :comment, :readers) do
     # The lines up to "What to do:", an example or an empty line.
     def cause = words(comment.lines.take_while { |line| line.match?(/\S/) && !line.start_with?("What to do:", "  ") })
@@ -66,15 +69,17 @@ module Reference
 
     private
 
-    # Any other line ends a comment. Readers belong to the class above them.
+    # Any other line ends a comment. Methods belong to the class above them.
     def classes(lines)
       comment = +""
       lines.each_with_object([]) do |line, found|
         case line
-        when /^  # ?(.*\n)/ then next comment << Regexp.last_match(1)
+        when /^ {2}(?: {2})?# ?(.*\n)/ then next comment << Regexp.last_match(1)
         when /^  class (\w+) < (\w+)/
           found << ErrorClass.new(Regexp.last_match(1), Regexp.last_match(2), comment, [])
         when /^    attr_reader (.+)/ then found.last.readers.concat(Regexp.last_match(1).scan(/\w+/))
+        when /^    def (\w+\??)(?: =|$)/
+          found.last.readers << Regexp.last_match(1) if comment.match?(FOR_USERS)
         end
         comment = +""
       end

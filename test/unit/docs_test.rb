@@ -43,6 +43,18 @@ class DocsTest < Minitest::Test
     end
   end
 
+  # `missing?` was in no row, although a guide calls it on both errors.
+  def test_error_page_lists_the_methods_for_users_and_no_others
+    details = Reference.error_classes.to_h { |error| [error.name, error.readers] }
+    assert_equal %w[what status code url missing?], details["RegistryError"]
+    assert_equal %w[missing?], details["SchemaUnavailable"]
+    assert_equal %w[topic partition offset attribute position length excerpt], details["DecodeError"]
+    details.each do |name, methods|
+      klass = Pelton.const_get(name)
+      assert(methods.all? { |method| klass.public_method_defined?(method) }, name)
+    end
+  end
+
   def test_links_lead_somewhere
     PAGES.each do |page|
       read(page).scan(/\]\(([^)#]+)[^)]*\)/).flatten.reject { |link| link.include?("://") }.each do |link|

@@ -3,7 +3,7 @@
 # Errors of schemas and schema registries. errors.rb loads this file.
 module Pelton
   # The schema of a payload could not be loaded: the registry does not answer, refuses the request, or does not know the
-  # schema. `cause` is the RegistryError.
+  # schema (then `missing?` is true). `cause` is the RegistryError.
   # What to do: If `missing?`, register the schema. If `cause.status` is 401 or 403, correct the password or the rights.
   # Otherwise a retry may succeed.
   class SchemaUnavailable < DecodeError
@@ -35,8 +35,10 @@ module Pelton
     end
   end
 
-  # A schema registry refused a request, or did not answer.
-  # What to do: Check its URL, its credentials and `status`; without a status, retry later.
+  # A schema registry refused a request, or did not answer. `missing?` is true if it answered that it has no such
+  # schema, subject or version.
+  # What to do: If `missing?`, register the schema. Otherwise check its URL, its credentials and `status`. Without a
+  # status, retry later.
   #   RegistryError.new("schema 7", "not found", status: 404, code: 40_403)
   class RegistryError < Error
     NOT_FOUND = 40_401..40_403
