@@ -70,6 +70,37 @@ class NativeRegistryFilesTest < Minitest::Test
     end
   end
 
+  # The serializer of docs/guides/shared-avro-types.md: only orders are written with a number.
+  def test_shared_type_needs_no_number_in_its_file_s_name
+    address = Pelton::Registry::Schema.new('{"type":"record","name":"shop.Address","fields":[]}')
+    text = '{"type":"record","name":"shop.Order","fields":[{"name":"to","type":"shop.Address"}]}'
+    in_files("shop.Address-value.avsc" => address.text, "orders-value.7.avsc" => text) do |registry|
+      version = registry.version_of("shop.Address-value", address)
+      order = Pelton::Registry::Schema.new(
+        text, references: [address.text],
+              named: [{ "name" => "shop.Address", "subject" => "shop.Address-value", "version" => version }]
+      )
+      assert_equal [1, 7, 7], [version, registry.id_of("orders-value", order), registry.register("orders-value", order)]
+      serializer = Pelton::Avro::Serializer.new(registry: registry, schema: order, subject: "orders-value")
+      assert_equal "\0\0\0\0\a".b, serializer.serialize({ "to" => {} })
+      %i[id_of register].each do |call|
+        error = assert_raises(Pelton::RegistryError) { registry.public_send(call, "shop.Address-value", address) }
+        assert_includes error.message, "its file name has no id: rename it to shop.Address-value.<id>.avsc"
+      end
+    end
+  end
+
+  def test_folder_finds_a_schema_by_its_types_not_by_its_text
+    other = INT.sub("{", '{ "doc": "x", ')
+    in_files("r-value.8.avsc" => INT) do |registry|
+      same, long = [other, LONG].map { |text| Pelton::Registry::Schema.new(text) }
+      assert_equal [8, 1], [registry.id_of("r-value", same), registry.version_of("r-value", same)]
+      error = assert_raises(Pelton::RegistryError) { registry.id_of("r-value", long) }
+      assert_predicate error, :missing?
+      assert_includes error.message, "with another schema"
+    end
+  end
+
   # A test reads an old message after the type of another file changed.
   def test_old_schema_has_the_old_type_itself
     list = ->(items) { %({"type":"record","name":"shop.L","fields":[{"name":"r","type":#{items}}]}) }

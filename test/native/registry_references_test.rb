@@ -179,6 +179,22 @@ class NativeRegistryReferencesTest < Minitest::Test
     assert_equal 503, error.status
   end
 
+  # So many references take longer than the table of docs/guides/schema-registry.md says for one schema.
+  def test_each_reference_has_rounds_of_its_own_and_the_first_that_fails_ends_the_look_up
+    price = record("shop.Price", cents: "long")
+    client.register("price", schema(price))
+    named = [*@named, ["shop.Price", "price", 1]]
+    cart = schema(record("shop.Cart", to: "shop.Address", total: "shop.Price"), [@address, price], named)
+    number = client.register("carts", cart)
+    registry = client(retries: 2, backoff: 0..0)
+    before = @double.requests.size
+    [nil, 503, 503, nil, 503, 503, 503].each { |fault| @double.fail(fault) }
+    error = assert_raises(Pelton::RegistryError) { registry.schema(number) }
+    assert_includes error.message, "reference price version 1 of schema #{number}"
+    assert_equal [["GET /schemas/ids/#{number}"], ["GET /subjects/address/versions/1"] * 3,
+                  ["GET /subjects/price/versions/1"] * 3].flatten, @double.requests.drop(before)
+  end
+
   def test_schema_that_came_from_the_registry_is_taken
     assert_equal 2, client.id_of("orders", client.latest("orders"))
   end
