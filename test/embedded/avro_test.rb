@@ -167,6 +167,38 @@ class EmbeddedAvroTest < Minitest::Test
     assert_equal 1, @double.requests.grep(/GET/).size
   end
 
+  # Not the decoding threads nor the listener: messages of other topics go on meanwhile.
+  def test_where_on_a_field_waits_for_the_schema_on_a_worker
+    first, second = Array.new(2) { topic }
+    seen = @seen
+    reader = consumer { messages.each { |message| seen << [message.topic, message.payload["n"]] } }
+    gate = Thread::Queue.new
+    asked = Thread::Queue.new
+    slow = registry
+    slow.define_singleton_method(:schema) do |id|
+      asked << Thread.current.name
+      gate.pop
+      super(id)
+    end
+    from = registry
+    app = app(concurrency: 2) do
+      topic(first, to: reader) do
+        decode :avro, registry: slow
+        where("kind").eq("PAID")
+      end
+      topic(second, to: reader) { decode :avro, registry: from }
+    end
+    produce(app, first, orders(first, OLD, 0...5))
+    app.start
+    assert_equal ["pelton.schemas", "pelton.worker#"], take(2, asked).map { |name| name.delete("0-9") }.sort
+    produce(app, second, orders(second, OLD, 7...8))
+    assert_equal [second, 7], take(1).first
+    gate.close
+    assert_equal [first, 2], take(1).first
+    assert app.stop
+    assert_empty errors
+  end
+
   def test_a_stop_in_the_middle_of_a_look_up
     name = topic
     reader = consumer { messages.size }
