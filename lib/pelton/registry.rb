@@ -18,9 +18,10 @@ module Pelton
   #   registry = Pelton::Registry.new("https://one:8081", "https://two:8081", user: "billing", password: "…")
   #   registry.schema(7).text            # => "{\"type\":\"record\",…}"
   #   registry.latest("orders-value").id # => 7
-  # A schema with an id never changes, so it is requested once. The latest schema of a subject is requested every `ttl`
-  # seconds. Something that does not exist is not requested again for `missing_ttl` seconds. If a URL does not answer,
-  # the next one is asked. `retries` more rounds follow, with a pause of `backoff` seconds.
+  # A schema with an id never changes, so it is requested once. So are the number and the version of a schema in a
+  # subject, also for an equal Schema. The latest schema of a subject is requested every `ttl` seconds. Something that
+  # does not exist is not requested again for `missing_ttl` seconds. If a URL does not answer, the next one is asked.
+  # `retries` more rounds follow, with a pause of `backoff` seconds.
   #
   # All methods are callable from every thread. They wait for the network and can be interrupted. Threads that want the
   # same share one request. They raise RegistryError. The first call connects. To read schemas from a folder:

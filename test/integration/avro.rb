@@ -39,6 +39,11 @@ Scenario.run do
     end
   end
   from = registry.()
+  asked = Thread::Queue.new
+  from.define_singleton_method(:schema) do |id|
+    asked << [id, Thread.current.name]
+    super(id)
+  end
   group = unique("group")
   app = app(group: group) do
     topic name, to: reader do
@@ -81,6 +86,8 @@ Scenario.run do
   eventually(20, "all is committed") { committed(group, name, 2) == [COUNT + 1, COUNT] }
   equal(true, app.stop, "stop")
   equal([Pelton::SchemaUnavailable], failures.().map(&:class).uniq, "errors")
+  threads = Array.new(asked.size) { asked.pop }.filter_map { |id, thread| thread.delete("0-9") if id == third }
+  equal(["pelton.worker#"], threads.uniq - ["pelton.schemas"], "where threads wait for the registry")
 ensure
   double&.close
 end

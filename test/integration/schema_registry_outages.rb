@@ -7,7 +7,7 @@ require "support/scenario"
 require "support/schema_registry"
 
 # A topic on a real Kafka with a real registry: the schema changes, the command line writes and reads it, the registry
-# freezes and goes on, and comes back without its schemas. The route is that of docs/guides/schema-registry.md.
+# freezes and goes on, and comes back without its schemas. The route is that of docs/guides/registry-outages.md.
 
 PELTON = [*Scenario::RUBY, "#{Scenario::ROOT}/exe/pelton"].freeze
 COUNT = 200

@@ -179,7 +179,7 @@ class NativeRegistryReferencesTest < Minitest::Test
     assert_equal 503, error.status
   end
 
-  # So many references take longer than the table of docs/guides/schema-registry.md says for one schema.
+  # So many references take longer than the table of docs/guides/registry-outages.md says for one schema.
   def test_each_reference_has_rounds_of_its_own_and_the_first_that_fails_ends_the_look_up
     price = record("shop.Price", cents: "long")
     client.register("price", schema(price))

@@ -5,36 +5,9 @@
   'Dir["schemas/*.avsc"]' => {
     before: lambda do
       File.write("schemas/orders-value.avsc", '{ "type": "record", "name": "Order", "fields": [] }')
+      FileUtils.mkdir_p("schemas/readers")
+      File.write("schemas/readers/orders.avsc", '{ "type": "record", "name": "Order", "fields": [] }')
     end,
     after: -> { assert_equal ["POST /subjects/orders-value/versions"], @registry.requests }
-  },
-  "on_failure decide" => {
-    after: lambda do
-      decide = Pelton.routes.groups(Pelton.config).first.topics.fetch("orders").on_failure
-      decided = lambda do |error, attempt|
-        failure = Pelton::Consuming::Failure.new(error, nil, attempt, nil)
-        decide.call(failure)
-      end
-      down = Pelton::RegistryError.new("schema 7", "down")
-      missing = Pelton::RegistryError.new("schema 7", "Schema not found", status: 404, code: 40_403)
-      reading = lambda do |cause|
-        raise cause
-      rescue Pelton::RegistryError
-        Pelton::SchemaUnavailable.new("orders", 0, 0, "no schema").tap { |error| raise error }
-      end
-      away, lost = [down, missing].map { |cause| assert_raises(Pelton::SchemaUnavailable) { reading.call(cause) } }
-      dead = [:dead_letter, "orders.dead"]
-      assert_equal [:retry, :retry], [down, away].map { |error| decided.call(error, 100) }
-      assert_equal [dead, dead], [lost, Pelton::DecodeError.new].map { |error| decided.call(error, 1) }
-      assert_equal [:retry, dead], [3, 4].map { |attempt| decided.call(missing, attempt) }
-      assert_equal [:retry, dead], [3, 4].map { |attempt| decided.call(IOError.new, attempt) }
-    end
-  },
-  "REGISTRY.id_of" => {
-    after: lambda do
-      payload = Object.const_get(:ORDERS).serialize({ "id" => 7, "kind" => "PAID" }, topic: "orders")
-      assert_equal "\0\0\0\0\1\x0e\0".b, payload # schema 1, then 7 and the first symbol
-      assert_equal ["POST /subjects/orders-value"], @registry.requests, "at boot only"
-    end
   }
 }
