@@ -224,6 +224,21 @@ class FailuresTest < Minitest::Test
     assert_equal 1, dead.size
   end
 
+  def test_without_a_limit_only_answers_and_calls_send_dead_letters
+    answers = [*[:retry] * 9, :dead_letter]
+    decide(retries: :unlimited, dead_letters: "dead") { |failure| answers.fetch(failure.attempt - 1) }
+    11.times { assert_empty(dead) && work if dead.empty? }
+    assert_equal([10], dead.map { |letter| Pelton::Origin.of(letter).attempts })
+    assert_equal 2, marked.last
+  end
+
+  def test_without_a_limit_a_failed_batch_comes_again_as_a_whole
+    failing(1, messages: [message_at(0), message_at(1)], retries: :unlimited)
+    5.times { work }
+    assert_equal([[0, 6]], [@coordinator.executors.first.consumer].map { |it| [it.messages.first.offset, it.attempt] })
+    assert_empty dead
+  end
+
   def test_invalid_answer_counts_as_retry_and_is_reported
     [nil, :dead_letter, [:dead_letter], [:dead_letter, "no topic!"], "skip", [:skip]].each do |answer|
       anew

@@ -7,6 +7,10 @@ require "pelton/app"
 class RoutingWordsTest < Minitest::Test
   class Orders < Pelton::Consumer; end
 
+  class Processing < Pelton::Consumer
+    def process(_message) = nil
+  end
+
   def test_a_block_answers_to_its_words_and_to_nothing_else
     seen = {}
     Pelton::App.new.routes do
@@ -46,6 +50,23 @@ class RoutingWordsTest < Minitest::Test
   def test_topic_itself_is_none_of_the_topics_that_on_failure_may_name
     found = refused { topic("a", to: Orders) { on_failure ->(_) { :retry }, dead_letters: %w[odd a] } }
     assert_equal "topic a: dead_letters = \"a\": is the topic itself", found
+  end
+
+  # `defaults` set a limit, and no route could take it away; dead letters by hand brought 3 retries.
+  def test_retries_without_a_limit_in_spite_of_defaults_and_dead_letters
+    app = Pelton::App.new.configure { |config| config.group_id = "g" }
+    app.routes do
+      defaults { retries 5 }
+      topic("a", to: Processing) { retries :unlimited }
+      topic("b", to: Processing) { dead_letters "b.dead", retries: :unlimited }
+      topic("c", to: Processing) { retries 2**70 }
+    end
+    assert_equal [nil, nil, 2**70], app.routes.groups(app.config).first.topics.values.map(&:retries)
+  end
+
+  def test_retry_topics_that_no_message_would_reach_are_refused
+    assert_equal "topic a: retries = :unlimited: cannot be combined with retry_in",
+                 refused { topic("a", to: Orders) { [retries(:unlimited), retry_in(60)] } }
   end
 
   def test_throttle_without_its_time_is_explained

@@ -15,6 +15,7 @@ class SettingTypesTest < Minitest::Test
     flag: [[true, false], [nil, "true", 1]],
     count: [[1, 2**70], [0, -1, 1.0, "1", nil]],
     number: [[0, 1], [-1, 0.0, "0", nil]],
+    retries: [[0, 2**70, :unlimited], [-1, 5.0, Float::INFINITY, "5", :none, nil]],
     pool_size: [[1, 1000], [0, 1001, 1.0, nil]],
     priority: [[-3, 0, 3], [-4, 4, 1.0, nil]],
     port: [[0, 65_535], [-1, 65_536, 80.0, nil]],

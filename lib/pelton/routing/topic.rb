@@ -41,9 +41,12 @@ module Pelton
 
       (Settings::TOPIC.names - [:retries]).each { |key| define_method(key) { @settings.fetch(key) } }
 
-      # Topics with retry topics or dead letters have a default, or no message would ever get there.
+      # nil: no limit. Topics with retry topics or dead letters have a default, or no message would ever get there.
       #: () -> Integer?
-      def retries = @settings.fetch(:retries) || (retry_in ? 0 : (RETRIES if dead_letters))
+      def retries
+        given = @settings.fetch(:retries) || (retry_in ? 0 : (RETRIES if dead_letters))
+        given unless given == :unlimited
+      end
 
       # The routes of its retry topics, with the same consumer, for this group. They run one message at a time, because
       # each message has a due time of its own, and each once, because then it goes to the next topic. Filters are not
@@ -171,15 +174,20 @@ module Pelton
       end
 
       def check
-        refuse(:then, "cannot be combined with dead_letters") if dead_letters && self.then == :skip
-        refuse_loop
+        check_failures
         check_pattern if pattern
-        refuse(:drain, "contains a delay that is also in retry_in") if (Array(drain) & Array(retry_in)).any?
         refuse(:transactional, "cannot be combined with concurrency") if transactional && keyed?
         Parallel.check(parallel, deserializer, "topic #{@name}: deserializer") if parallel == :ractor
         check_where if where
         check_partitions if partitions
         check_consumer
+      end
+
+      def check_failures
+        refuse(:then, "cannot be combined with dead_letters") if dead_letters && self.then == :skip
+        refuse(:retries, "cannot be combined with retry_in") if retry_in && retries.nil?
+        refuse_loop
+        refuse(:drain, "contains a delay that is also in retry_in") if (Array(drain) & Array(retry_in)).any?
       end
 
       def check_pattern

@@ -82,9 +82,10 @@ module Pelton
       def headers_deserializer(object) = set(:headers_deserializer, object)
 
       # Sets how often a failed message is retried. After the last retry the partition stops, or with `then: :skip` the
-      # message is skipped. Without it, a message is retried until it succeeds. backoff: see `backoff`.
+      # message is skipped. Without it, or with :unlimited, a message is retried until it succeeds. backoff: see
+      # `backoff`.
       #   retries 5, backoff: 1..30, then: :skip
-      #: (Integer, ?backoff: Range[Numeric]?, ?then: Symbol?) -> void
+      #: ((Integer | Symbol), ?backoff: Range[Numeric]?, ?then: Symbol?) -> void
       def retries(count, backoff: nil, **options)
         set(:retries, count)
         set(:backoff, backoff) if backoff
@@ -113,10 +114,11 @@ module Pelton
       end
 
       # Sends a copy of a failed message to this topic after its last retry (3, unless `retries` is set). The message is
-      # marked when Kafka has the copy. Message#origin of the copy says where it is from and why. backtrace_lines: most
-      # lines of the error's backtrace that the copy has (20).
+      # marked when Kafka has the copy. Message#origin of the copy says where it is from and why. retries: with
+      # :unlimited, only `on_failure` and dispatch_to_dead_letters send copies. backtrace_lines: most lines of the
+      # error's backtrace that the copy has (20).
       #   dead_letters "orders.dead", retries: 5
-      #: (String, ?retries: Integer?, ?backtrace_lines: Integer?) -> void
+      #: (String, ?retries: (Integer | Symbol)?, ?backtrace_lines: Integer?) -> void
       def dead_letters(topic, retries: nil, backtrace_lines: nil, **options)
         set(:dead_letters, topic)
         set(:retries, retries) if retries

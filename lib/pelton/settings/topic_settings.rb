@@ -28,10 +28,11 @@ module Pelton
          { choices: %i[inline thread ractor auto] }]
       ],
       "Failures" => [
-        [:retries, :number, nil,
-         "How often a failed message is retried in place: `retries 5, backoff: 1..30, then: :skip`. Unset: 0 times " \
-         "with `retry_in`, also if `dead_letters` is set; 3 times with `dead_letters` only; otherwise until it " \
-         "succeeds. `dead_letters \"orders.dead\", retries: 5` sets it, too: the later line counts.",
+        [:retries, :retries, nil,
+         "How often a failed message is retried in place, an Integer without a maximum: `retries 5, backoff: 1..30, " \
+         "then: :skip`. `:unlimited`: until it succeeds. Unset: 0 times with `retry_in`, also if `dead_letters` is " \
+         "set; 3 times with `dead_letters` only; otherwise as `:unlimited`. `dead_letters \"orders.dead\", retries: " \
+         "5` sets it, too: the later line counts.",
          { unit: "times" }],
         [:backoff, :seconds_range, 1..30,
          "Wait before a retry: the first, doubled up to the last, less a random part of up to a fifth.", SECONDS],
@@ -67,7 +68,7 @@ module Pelton
       "Which messages" => [
         [:from, nil, nil,
          "Where a group starts that has no committed offset, or one that no longer exists: `:beginning`, `:end`, or " \
-         "`:error`, which reports it and reads nothing. The same for all topics of a group. Unset: " \
+         "`:error`, which reports it once and reads nothing. The same for all topics of a group. Unset: " \
          "`auto.offset.reset`, which is the beginning.", { choices: %i[beginning end error] }],
         [:partitions, :partitions, nil,
          "`partitions 0..3` reads these partitions without the group's coordination: no rebalance, no session " \

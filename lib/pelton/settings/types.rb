@@ -28,6 +28,7 @@ module Pelton
 
       count: ["an Integer >= 1", ->(v) { v.is_a?(Integer) && v.positive? }, SAME],
       number: ["an Integer >= 0", ->(v) { v.is_a?(Integer) && v >= 0 }, SAME],
+      retries: ["an Integer >= 0, or :unlimited", ->(v) { v == :unlimited || (v.is_a?(Integer) && v >= 0) }, SAME],
       # A number of threads, processes or Ractors.
       pool_size: ["an Integer, 1 to 1000", ->(v) { v.is_a?(Integer) && v.between?(1, 1000) }, SAME],
       priority: ["an Integer, -3 to 3", ->(v) { v.is_a?(Integer) && v.between?(-3, 3) }, SAME],

@@ -2,7 +2,7 @@
 
 {
   'dig("customer", "id")' => { after: -> { serve({ "orders" => GuidesTest::PAID }) } },
-  "retries 1000" => {
+  "retries :unlimited" => {
     after: lambda do
       define("class OrdersConsumer < Pelton::Consumer; def consume = raise(IOError, 'down'); end")
       retried = Thread::Queue.new
