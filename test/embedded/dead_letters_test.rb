@@ -91,6 +91,39 @@ class DeadLettersTest < Minitest::Test
     assert_empty @seen
   end
 
+  # The replacement was part of the same transaction, which the refusal had ended: "Erroneous state".
+  def test_letter_by_hand_that_kafka_refuses_in_a_transaction_raised_erroneous_state
+    name = @name
+    dead = @dead
+    raised = []
+    dispatching = Class.new(Pelton::Consumer) do
+      define_method(:process) do |message|
+        transaction do
+          dispatch_to_dead_letters(message, reason: "by hand")
+          mark_as_consumed(message)
+        rescue Pelton::KafkaError => e
+          raised << e.name
+          raise
+        end
+      end
+    end
+    app = app do
+      topic name, to: dispatching do
+        transactional "shop"
+        dead_letters dead, retries: 0
+      end
+    end
+    produce(app, name, %w[a])
+    # Produce: MSG_SIZE_TOO_LARGE by hand; after the last retry, with and without the backtrace.
+    @cluster.push_errors(0, [10] * 3)
+    app.start
+    eventually(30) { happened("message.dead_lettered").any? }
+    assert app.stop
+    assert_equal [[:MSG_SIZE_TOO_LARGE], %w[consumer.consume forward], [:MSG_SIZE_TOO_LARGE]],
+                 [raised, happened("error.occurred").map { |event| event[:source] },
+                  happened("message.dead_lettered").map { |event| event[:payload_omitted] }]
+  end
+
   def test_missing_topic_is_named
     error = assert_raises(Pelton::ConfigError) { app.dead_letters("nowhere").list }
     assert_equal "topic = \"nowhere\": does not exist", error.message

@@ -115,4 +115,41 @@ Scenario.run do
     refused = events(server, "error.occurred").select { |event| event[:source] == "forward" }
     equal([*refusal], refused.map { |event| event[:error].name }, "why the copy was refused")
   end
+
+  # By hand, in a transaction, which the refusal ends: the failed message gets a letter after its last retry.
+  source = topic
+  group = unique("group")
+  app.producer.produce_many_sync([{ topic: source, payload: "x" * 5_000 }, { topic: source, payload: "behind" }])
+  raised = Thread::Queue.new
+  by_hand = Class.new(Pelton::Consumer) do
+    define_method(:process) do |message|
+      transaction do
+        dispatch_to_dead_letters(message, reason: "by hand") if message.offset.zero?
+        mark_as_consumed(message)
+      rescue Pelton::KafkaError => e
+        raised << e.name
+        raise
+      end
+    end
+  end
+  server = app(group: group) do
+    topic(source, to: by_hand) do
+      transactional "shop"
+      dead_letters tight, retries: 1
+      backoff 0.01..0.1
+    end
+  end
+  server.start
+  # The ends of the transactions have offsets, too.
+  eventually(30, "all to be committed") { committed(group, source, 1).first.to_i >= 2 }
+  equal(true, server.stop, "stop")
+  equal(%i[MSG_SIZE_TOO_LARGE] * 2, take(raised, 2), "what the calls raised")
+  _, letter = read(tight, 1, 2).last
+  origin = letter.origin
+  equal([source, 0, "MSG_SIZE_TOO_LARGE", "Pelton::DeliveryError", ""],
+        [origin.topic, origin.offset, origin.payload_omitted, origin.error, letter.raw_payload],
+        "letter of a refused letter")
+  equal([[:MSG_SIZE_TOO_LARGE, 2]], events(server, "message.dead_lettered").map do |event|
+    [event[:payload_omitted], event[:attempts]]
+  end, "its event")
 end

@@ -36,6 +36,31 @@ class LettersInTransactionsTest < Minitest::Test
     end
   end
 
+  # librdkafka refused the replacement, because the transaction had failed: the consumer got _STATE, "Erroneous state".
+  def test_letter_by_hand_that_kafka_refuses_in_a_transaction_raised_erroneous_state
+    refusal = Pelton::DeliveryError.new(87, :INVALID_RECORD, "refused", false, false, "dead", 0)
+    [{ retries: 0 }, { retries: :unlimited, on_failure: ->(_) { :dead_letter } }].each do |settings|
+      anew
+      @producer.instance_variable_get(:@log).fail_next(refusal, 2, "dead") # by hand, and after the failure
+      raised = []
+      consume(0, **SETTINGS, **settings) do |consumer|
+        consumer.transaction do
+          letter(consumer)
+        rescue Pelton::DeliveryError => e
+          raised << e.name
+          raise
+        end
+      end
+      sources = named("error.occurred").map { |event| [event[:source], event[:error].name] }
+      assert_equal [[:INVALID_RECORD], [["consumer.consume", :INVALID_RECORD], ["forward", :INVALID_RECORD]]],
+                   [raised, sources]
+      letter = @producer.messages("dead").first
+      origin = Pelton::Origin.of(letter)
+      assert_equal ["", "INVALID_RECORD", "Pelton::DeliveryError", [0], [0]],
+                   [letter.raw_payload, origin.payload_omitted, origin.error, letters, published]
+    end
+  end
+
   def test_event_of_a_letter_has_the_facts_of_its_call
     consume(3, **SETTINGS) { |consumer| consumer.transaction { letter(consumer) } }
     payload = named("message.dead_lettered").fetch(0).payload

@@ -154,9 +154,12 @@ module Pelton
       # after the commit. If it is aborted, the block never runs.
       #: (Producer) { () -> void } -> void
       def after_commit(producer, &block)
-        open = mine
-        open && open.producer.equal?(producer) ? open.after_commit << block : block.call
+        joins?(producer) ? mine.after_commit << block : block.call
       end
+
+      # Is what this fiber sends with the producer part of a transaction?
+      #: (Producer) -> bool
+      def joins?(producer) = mine&.producer.equal?(producer)
 
       private
 

@@ -39,7 +39,7 @@ module Pelton
         to = @topic.dead_letters or raise ConfigError.new(setting, nil, "is not set: add it to the route")
         failure = Failure.new(reason, message, attempt, Failure.next_id)
         producer = @exactly_once.copier
-        omitted = insist(copy(failure, to), failure) { |copy| copy.deliver(producer) }.omitted
+        omitted = deliver(copy(failure, to), failure, producer).omitted
         @exactly_once.after_commit(producer) do
           @bus.publish("message.dead_lettered", **@facts, offset: message.offset, attempts: attempt, to: to,
                                                           error: reason, failure_id: failure.id,
@@ -73,6 +73,14 @@ module Pelton
           copy.deliver(producer)
           @exactly_once.mark(failure.message)
         end
+      end
+
+      # A refused copy ends the transaction that it is part of, so a replacement would be refused, too.
+      def deliver(copy, failure, producer)
+        return insist(copy, failure) { |sendable| sendable.deliver(producer) } unless @exactly_once.joins?(producer)
+
+        copy.deliver(producer)
+        copy
       end
 
       # Yields the copy, and its replacement if Kafka refused it and no retry would help. Reports the refusal, unless
