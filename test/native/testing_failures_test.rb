@@ -24,6 +24,50 @@ class TestingFailuresTest < Minitest::Test
     end
   end
 
+  class DispatchingConsumer < Pelton::Consumer
+    def process(message) = dispatch_to_dead_letters(message, reason: message.raw_payload)
+  end
+
+  def dispatching
+    Pelton.routes { topic("odd", to: DispatchingConsumer) { dead_letters "odd.dead", retries: :unlimited } }
+  end
+
+  def test_a_failure_hits_letters_that_the_consumer_sends
+    dispatching
+    fail_next(:TOPIC_AUTHORIZATION_FAILED, topic: "odd.dead")
+    produce("odd", "x")
+    assert_failed("odd", error: Pelton::DeliveryError, count: 1)
+    refute_dead_lettered("odd")
+    travel 1
+    assert_dead_lettered("odd", error: "x", count: 1)
+  end
+
+  def test_a_failure_hits_copies_of_failed_messages
+    Pelton.routes do
+      topic("odd", to: OrdersConsumer) do
+        retry_in 60
+        dead_letters "odd.dead"
+      end
+    end
+    fail_next(:INVALID_RECORD, topic: "odd.retry.60")
+    fail_next(:INVALID_RECORD, topic: "odd.dead")
+    produce("odd", "{}")
+    assert_equal [0, [["", "INVALID_RECORD"]]],
+                 [produced_messages("odd.retry.60").size, produced_messages("odd.dead").map do |letter|
+                   [letter.raw_payload, letter.origin.payload_omitted]
+                 end]
+  end
+
+  # The refusal of the whole copy, which Pelton reports itself, came first: consumer_errors was empty.
+  def test_an_error_that_a_consumer_raised_after_a_reported_one_was_missing
+    dispatching
+    fail_next(:INVALID_RECORD, topic: "odd.dead", times: 2) # with and without the payload
+    produce("odd", "x")
+    assert_equal %i[INVALID_RECORD], consumer_errors.map(&:name)
+    travel 1
+    assert_equal [1, 1], [produced_messages("odd.dead").size, committed_offset("odd")]
+  end
+
   # config.logger was nil in a test, so `info` raised NoMethodError there and nowhere else.
   def test_a_consumer_that_logs_failed_in_a_test
     _, err = capture_io { produce("orders", { "id" => 1 }) && produce("orders", {}) }

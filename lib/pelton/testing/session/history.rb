@@ -31,7 +31,7 @@ module Pelton
         @calls = []
         @events = []
         @consumed = Consumed.new
-        # Errors of the job that runs, or ran last.
+        # Events error.occurred of the job that runs, or ran last.
         @last = []
         @bus = bus
         @subscribed = EVENTS.map { |name| bus.subscribe(name) { |event| note(event) } }
@@ -58,17 +58,18 @@ module Pelton
       def during(job, &work)
         @last = []
         @consumed.during(job, &work)
-        failed = events_of("error.occurred").find { |event| event[:error].equal?(@last.first) } if @last.any?
-        error = failed[:error] if failed && failed[:source].start_with?("consumer.")
+        failed = @last.find { |event| event[:source].start_with?("consumer.") }
         process = job.executor.process? && job.kind == :consume
-        @calls << Call.new(process ? :process : job.kind, job.facts, offset(job, process), job.attempt, error)
+        @calls << Call.new(process ? :process : job.kind, job.facts, offset(job, process), job.attempt,
+                           failed && failed[:error])
       end
 
       # Raises an error of the last job that a test must not miss: a failed assertion, or what would end the process.
       # all: raises any error.
       #: (Exception?, all: bool) -> void
       def raise_last(critical, all:)
-        error = critical || @last.find { |raised| all || !(raised.is_a?(StandardError) || raised.is_a?(ScriptError)) }
+        errors = @last.map { |event| event[:error] }
+        error = critical || errors.find { |raised| all || !(raised.is_a?(StandardError) || raised.is_a?(ScriptError)) }
         raise error if error
       end
 
@@ -76,7 +77,7 @@ module Pelton
 
       def note(event)
         @events << event
-        @last << event[:error] if event.name == "error.occurred"
+        @last << event if event.name == "error.occurred"
       end
 
       def offset(job, process)
