@@ -89,17 +89,29 @@ class EmbeddedRoutingTest < Minitest::Test
     assert first.stop
   end
 
-  def test_missing_committed_offset_raises_when_the_setting_says_so
+  # The partition is not stopped, has no lag, and the process is healthy.
+  def test_missing_committed_offset_is_reported_once_per_assignment_and_nothing_is_read
     created("log")
-    reader = saying(:never)
-    app = app { topic("log", to: reader) { from :error } }
+    reader = Class.new(saying(:never)) { define_method(:tick) { nil } }
+    app = app(group: "g") do
+      topic("log", to: reader) do
+        from :error
+        tick_every 0.05
+      end
+    end
     produce(app, "log", %w[0])
-    app.start
-    eventually(20, "the error") { happened("error.occurred").any? }
-    told = happened("error.occurred").first
-    assert_equal [:_AUTO_OFFSET_RESET, "kafka", "log", 0],
-                 [told[:error].name, *told.values_at(:source, :topic, :partition)]
-    assert app.stop
+    2.times do |times|
+      app.start
+      eventually(20, "the error") { happened("error.occurred").size > times }
+      ticked = happened("consumer.ticked").size
+      eventually(20, "40 ticks") { happened("consumer.ticked").size > ticked + 40 }
+      assert_equal [true, { "g" => {} }, { "g" => {} }, { "log" => [0] }],
+                   [app.server.healthy?, *app.stats.values_at(:stopped, :lags), app.assignments]
+      assert app.stop
+    end
+    assert_equal([[:_AUTO_OFFSET_RESET, "kafka", "g", "log", 0]] * 2, happened("error.occurred").map do |event|
+      [event[:error].name, *event.values_at(:source, :group, :topic, :partition)]
+    end)
     assert_predicate @seen, :empty?
   end
 

@@ -34,4 +34,47 @@ Scenario.run do
     equal(true, server.stop, "stop")
     equal([40], committed(group, name, 1), "committed at the stop")
   end
+
+  # `from :error` reports it once per assignment and reads nothing, until another offset is committed.
+  name = topic
+  seen = Thread::Queue.new
+  reader = consumer { messages.each { |message| seen << message.offset } }
+  reader.define_method(:tick) { nil }
+  3.times { |n| app.producer.produce_sync(topic: name, payload: n.to_s) }
+  [nil, 60].each do |committed|
+    group = unique("group")
+    commit = lambda do |offset|
+      writer = Pelton::Native::Subscription.new(unique("writer"), { "bootstrap.servers" => bootstrap,
+                                                                    "group.id" => group }, {})
+      writer.commit_offset(name, 0, offset, -1, nil, 20)
+      writer.close(10)
+    end
+    commit.(committed) if committed
+    server = app(group: group) do
+      topic(name, to: reader) do
+        from :error
+        tick_every 0.1
+      end
+    end
+    2.times do |times|
+      server.start
+      eventually(30, "the error") { events(server, "error.occurred").size > times }
+      ticks = events(server, "consumer.ticked").size
+      eventually(30, "30 more ticks") { events(server, "consumer.ticked").size > ticks + 30 }
+      state = [server.server.healthy?, *server.stats.values_at(:stopped, :lags), server.assignments]
+      equal([true, { group => {} }, { group => {} }, { name => [0] }], state, "the state of its partition")
+      equal(true, server.stop, "stop")
+    end
+    equal([[:_AUTO_OFFSET_RESET, "kafka", name, 0]] * 2,
+          events(server, "error.occurred").map do |event|
+            [event[:error].name, *event.payload.values_at(:source, :topic, :partition)]
+          end,
+          "errors with the committed offset #{committed.inspect}")
+    equal([committed], committed(group, name, 1), "committed")
+    check(seen.empty?, "messages were read")
+    commit.(1)
+    server.start
+    equal([1, 2], take(seen, 2), "read after another commit")
+    equal(true, server.stop, "stop")
+  end
 end
