@@ -55,6 +55,17 @@ class WebCommandsTest < Minitest::Test
 
   def process_page = get("/process", { id: "web:1:1" }, web: acting).text
 
+  def test_a_page_with_a_form_sets_the_cookie_of_its_token_unless_the_browser_has_it
+    commanded
+    page = get("/process", { id: "web:1:1" }, web: acting)
+    token = page.body[/name="token" value="(\h{32})"/, 1]
+    assert_equal "pelton_token=#{token}; Path=/; HttpOnly; SameSite=Strict", page.headers["set-cookie"]
+    page = get("/process", { id: "web:1:1" }, web: acting, HTTP_COOKIE: "pelton_token=#{TOKEN}")
+    assert_equal [nil, true], [page.headers["set-cookie"], page.body.include?(%(name="token" value="#{TOKEN}"))]
+    other = get("/process", { id: "web:1:1" }, web: acting, HTTP_COOKIE: "pelton_token=none")
+    assert_match(/\Apelton_token=\h{32};/, other.headers["set-cookie"])
+  end
+
   def test_commands_are_offered_only_with_actions_and_to_a_process_that_takes_them
     commanded
     refute_match(/Commands|<form/, get("/process", { id: "web:1:1" }).body)
