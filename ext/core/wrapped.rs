@@ -1,7 +1,7 @@
 // The functions of librdkafka and OpenSSL that the core puts its own in front of, for the build scripts that tell the
-// linker. In src/rd: broker_wakeup, clock, decompression, fetching, openssl_locks, rebalance_pause,
+// linker. In src/rd: broker_wakeup, clock, decompression, fetching, former_member, openssl_locks, rebalance_pause,
 // unanswered_heartbeat, unanswered_request, unstable_offset, without_group.
-const WRAPPED_BY_CORE: [&str; 23] = [
+const WRAPPED_BY_CORE: [&str; 25] = [
     "CRYPTO_THREAD_read_lock",
     "CRYPTO_THREAD_unlock",
     "CRYPTO_THREAD_write_lock",
@@ -12,6 +12,8 @@ const WRAPPED_BY_CORE: [&str; 23] = [
     "ossl_rcu_write_unlock",
     "ossl_synchronize_rcu",
     "rd_kafka_ConsumerGroupHeartbeatRequest",
+    "rd_kafka_HeartbeatRequest",
+    "rd_kafka_JoinGroupRequest",
     "rd_kafka_assignment_pause",
     "rd_kafka_assignment_resume",
     "rd_kafka_broker_any_usable",

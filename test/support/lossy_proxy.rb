@@ -6,6 +6,7 @@ require "socket"
 # in an answer becomes the proxy's, so the client stays with it.
 class LossyProxy
   # Kafka's API keys
+  LEAVE_GROUP = 13
   INIT_PRODUCER_ID = 22
   ADD_OFFSETS_TO_TXN = 25
   END_TXN = 26
@@ -17,10 +18,13 @@ class LossyProxy
   attr_accessor :loses
   # Number of answers that were lost.
   attr_reader :lost
+  # {API key => number of requests}
+  attr_reader :requests
 
   def initialize(broker_port)
     @broker_port = broker_port
     @lost = 0
+    @requests = Hash.new(0)
     # Answers to requests with these API keys wait, and those behind them in the connection. Guarded by @lock.
     @holds = []
     @lock = Mutex.new
@@ -50,13 +54,19 @@ class LossyProxy
   def accept
     loop do
       client = @server.accept
-      broker = TCPSocket.new("127.0.0.1", @broker_port)
+      broker = reach_broker or next client.close
       keys = {} # {correlation id => API key} of requests without an answer
       @threads << Thread.new { pass(client, broker) { |request| note(request, keys) } }
       @threads << Thread.new { pass(broker, client) { |answer| answered(answer, keys) } }
     end
   rescue IOError
     nil # closed
+  end
+
+  def reach_broker
+    TCPSocket.new("127.0.0.1", @broker_port)
+  rescue SystemCallError
+    nil # it is away
   end
 
   # The block returns what becomes of a frame; nil: it is lost.
@@ -75,6 +85,7 @@ class LossyProxy
   def note(request, keys)
     key, _version, id = request.unpack("nnN")
     keys[id] = key
+    @lock.synchronize { @requests[key] += 1 }
     request
   end
 

@@ -15,6 +15,8 @@ mod event;
 pub mod event_types;
 pub mod fetching;
 mod ffi;
+#[cfg(wraps)]
+mod former_member;
 mod headers;
 mod main_thread;
 mod message;

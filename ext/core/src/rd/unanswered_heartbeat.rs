@@ -9,7 +9,7 @@ use std::ffi::{c_int, c_void};
 use std::mem::transmute;
 
 /// librdkafka's `rd_kafka_resp_cb_t`.
-type Handler = unsafe extern "C" fn(
+pub(super) type Handler = unsafe extern "C" fn(
     client: *mut c_void,
     broker: *mut c_void,
     error: c_int,
@@ -20,9 +20,9 @@ type Handler = unsafe extern "C" fn(
 
 /// librdkafka's `rd_kafka_replyq_t`.
 #[repr(C)]
-struct ReplyQueue {
-    queue: *mut c_void,
-    version: i32,
+pub(super) struct ReplyQueue {
+    pub(super) queue: *mut c_void,
+    pub(super) version: i32,
 }
 
 unsafe extern "C" {
