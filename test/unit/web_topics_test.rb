@@ -102,6 +102,29 @@ class WebTopicsTest < Minitest::Test
     assert_nil reading.send(:size, nil, {})
   end
 
+  Sized = Struct.new(:offset) do
+    def size = 6
+    def topic_partition = ["a", 0]
+    def raw_key = "k"
+    def raw_headers = { "h" => "12" }
+  end
+
+  # A scan that ended early read the first `read` offsets.
+  def size_of(range, read)
+    scan = Object.new
+    scan.define_singleton_method(:run) do |ranges, **, &each|
+      all = ranges.values.flat_map(&:to_a)
+      all.first(read).each { |offset| each.call(Sized.new(offset)) }
+      read < all.size
+    end
+    Web::SizeReading.new(@app).send(:size, scan, { ["a", 0] => range })
+  end
+
+  def test_a_size_follows_from_the_bytes_of_the_offsets_that_were_read
+    assert_equal Web::Sizes::Size.new(600, 60), size_of(100...160, 60)
+    assert_equal Web::Sizes::Size.new(600, 10), size_of(100...160, 10)
+  end
+
   # The page waited 5 s for each of three questions, and then said that the app does not declare the topic.
   def test_a_topic_asks_no_second_question_after_one_without_an_answer_and_says_what_is_not_known
     orders
