@@ -9,7 +9,8 @@ module Pelton
         NAME = "transactional.id"
         WHY = "consumers need `transactional` in their route instead; other code needs " \
               "Pelton.producer_pool(kafka: { \"transactional.id\" => … }), below Pelton.configure; two processes " \
-              "must not share it"
+              "must not share it; without it, Pelton.producer is not idempotent: to keep that, set " \
+              "\"enable.idempotence\" => true"
         POOL = "POOL = Pelton.producer_pool(kafka: { \"transactional.id\" => … })"
         KEY = /:?["']transactional\.id["'](?::|\s*=>)\s*/
         private_constant :KEY
