@@ -31,6 +31,17 @@ class PauseAtTest < Minitest::Test
     end
   end
 
+  def test_messages_before_the_place_of_a_pause_are_done_except_with_manual_offsets
+    { {} => [7], { manual_offsets: true } => [] }.each do |settings, offsets|
+      setup
+      @coordinator = nil
+      coordinator(**settings).receive(batch(5, 6, 7))
+      script { |consumer| assert consumer.pause(30, at: consumer.messages.last) }
+      2.times { work }
+      assert_equal [offsets, offsets], [@ownership.marks.map(&:first), @ownership.committed.map(&:first)]
+    end
+  end
+
   def test_pause_whose_seek_raises_keeps_the_earlier_pause
     coordinator.receive(batch(0))
     coordinator.receive(batch(1))
