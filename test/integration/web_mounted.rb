@@ -6,7 +6,8 @@ require "support/unix_http"
 
 # The dashboard and the metrics inside of other programs: mounted in a Rails app that Puma serves, and in a rackup file
 # behind Rack::Lint, which raises where an answer breaks Rack's rules. Links, assets and actions keep the path of the
-# mount, and the Rails app's own protection against forged requests stays out of their way.
+# mount, and the Rails app's own protection against forged requests stays out of their way. Settings, routes and
+# subscribers in config/pelton.rb count.
 
 Scenario.needs(RailsApp.missing)
 
@@ -25,6 +26,15 @@ ROUTES = <<~RUBY
   end
 RUBY
 
+APP = <<~RUBY
+  class OrdersConsumer < Pelton::Consumer
+    def consume = nil
+  end
+  Pelton.configure { |config| config.group_id = "billing" }
+  Pelton.routes { topic("TOPIC", to: OrdersConsumer) { dead_letters "LETTERS" } }
+  Pelton.subscribe("message.acknowledged") { |event| $stderr.puts "stored in \#{event[:topic]}" }
+RUBY
+
 RACKUP = <<~RUBY.freeze
   require "rack"
   require "rack/lint"
@@ -33,6 +43,7 @@ RACKUP = <<~RUBY.freeze
   map("/kafka") { run Pelton::Web }
   map("/ops/kafka") { run Pelton::Web.new(user: "ops", password: "secret", actions: true) }
   map("/metrics") { run METRICS }
+  require_relative "config/pelton"
 RUBY
 
 Scenario.run do
@@ -41,6 +52,8 @@ Scenario.run do
   rails = RailsApp.new("shop", KAFKA: bootstrap, RAILS_ENV: "production", SECRET_KEY_BASE: "x" * 64)
   rails.write("config/initializers/pelton.rb", INITIALIZER)
   rails.write("config/routes.rb", ROUTES)
+  letters = topic(partitions: 1)
+  rails.write("config/pelton.rb", APP.sub("TOPIC", name).sub("LETTERS", letters))
   rails.write("mounted.ru", "require \"bundler/setup\"\nrequire \"pelton\"\n#{RACKUP}")
 
   { "Rails" => "config.ru", "Rack::Lint" => "mounted.ru" }.each do |where, file|
@@ -68,6 +81,7 @@ Scenario.run do
     check(page["Content-Security-Policy"].include?("default-src 'none'"), page.to_hash.inspect)
     head = ask.call(Net::HTTP::Head.new("/kafka/groups"))
     equal(["200", nil], [head.code, head.body], "HEAD in #{where}")
+    check(get.call("/kafka/dead-letters").body.include?(letters), "the routes' dead letters in #{where}")
     get.call("/kafka/nothing", 404)
     get.call("/kafka/", 403, X_Forwarded_For: "10.0.0.1")
 
@@ -89,6 +103,10 @@ Scenario.run do
     equal(["303", "/ops/kafka/message#outcome"], [answer.code, answer["Location"]], "an action in #{where}")
     eventually(60, -> { "the outcome in #{where}\n#{server.output}" }) do
       get.call(path, Authorization: login).body.include?("stored at #{name}/0 offset")
+    end
+
+    eventually(60, -> { "the app's subscriber in #{where}\n#{server.output}" }) do
+      server.output.include?("stored in #{name}")
     end
 
     # --- the metrics ---

@@ -8,6 +8,14 @@ require "support/fake_messages"
 class WebOverviewTest < Minitest::Test
   include WebKit
 
+  # An app may make the dashboard before it loads the file that has the settings.
+  def test_settings_may_change_until_the_first_request
+    refute_predicate @app.config, :frozen?
+    @app.configure { |config| config.group_id = "billing" }
+    get("/")
+    assert_predicate @app.config, :frozen?
+  end
+
   def test_the_overview_has_plots_of_errors_and_processes_once_one_reports
     orders
     titles = -> { get("/").body.scan(%r{<figcaption><h2>([^<]+)</h2>}).flatten }
