@@ -167,6 +167,39 @@ class EmbeddedAvroTest < Minitest::Test
     assert_equal 1, @double.requests.grep(/GET/).size
   end
 
+  # The registry lacks the schema at first, so `where` lets all messages through.
+  def test_redriven_messages_pass_where_and_filters_again_but_not_in_a_retry_topic
+    name, dead = Array.new(2) { topic }
+    ["#{name}.retry.0.1", "#{dead}.status"].each { |other| @cluster.create_topic(other, 1) }
+    seen = @seen
+    reader = consumer { messages.each { |message| seen << [message.topic, message.payload["n"]] } }
+    from = registry
+    app = app do
+      topic(name, to: reader) do
+        decode :avro, registry: from
+        where("kind").eq("PAID")
+        filter { |message| message.dig("n") < 5 }
+        retry_in 0.1
+        dead_letters dead
+        on_failure { :dead_letter }
+      end
+    end
+    schema = Pelton::Registry::Schema.new(OLD)
+    produce(app, name, (0...10).map { |number| [0, 1].pack("CN") << schema.encode(order(number)) })
+    app.start
+    eventually(30, "ten letters") { happened("message.dead_lettered").size == 10 }
+    @double.add("#{name}-value", OLD)
+    letters = app.dead_letters(dead)
+    assert_equal 10, letters.redrive.handled
+    assert_equal [[name, 2]], take(1)
+    dropped = -> { happened("message.dropped").sum { |event| event[:count] } }
+    eventually(20, "what is dropped") { dropped.call == 9 }
+    assert_equal 10, letters.redrive(status: :redriven, retry_topic: 0.1).handled
+    assert_equal((0...10).map { |number| ["#{name}.retry.0.1", number] }, take(10))
+    assert app.stop
+    assert_equal 9, dropped.call
+  end
+
   # Not the decoding threads nor the listener: messages of other topics go on meanwhile.
   def test_where_on_a_field_waits_for_the_schema_on_a_worker
     first, second = Array.new(2) { topic }

@@ -179,6 +179,26 @@ class NativeRegistryReferencesTest < Minitest::Test
     assert_equal 503, error.status
   end
 
+  # So a consumer's account needs the right to read the references' subjects, too.
+  def test_a_schema_s_references_are_asked_for_by_subject_and_version
+    line = record("shop.Line", to: "shop.Address")
+    client.register("line", schema(line, [@address], @named))
+    named = [["shop.Line", "line", 1]]
+    number = client.register("carts", schema(record("shop.Cart", first: "shop.Line"), [@address, line], named))
+    references = ["GET /subjects/line/versions/1", "GET /subjects/address/versions/1"]
+    { schema: [number, "GET /schemas/ids/#{number}"],
+      latest: ["carts", "GET /subjects/carts/versions/latest"] }.each do |call, (wanted, request)|
+      before = @double.requests.size
+      assert_equal number, client.public_send(call, wanted).id
+      assert_equal [request, *references], @double.requests.drop(before)
+    end
+    [nil, nil, 403].each { |fault| @double.fail(fault) }
+    decoder = Pelton::Avro::Decoder.new(registry: client)
+    error = assert_raises(Pelton::SchemaUnavailable) { decoder.decode([0, number].pack("CN")) }
+    assert_equal [false, 403], [error.missing?, error.cause.status]
+    assert_includes error.message, "reference address version 1 of schema #{number}"
+  end
+
   # So many references take longer than the table of docs/guides/registry-outages.md says for one schema.
   def test_each_reference_has_rounds_of_its_own_and_the_first_that_fails_ends_the_look_up
     price = record("shop.Price", cents: "long")

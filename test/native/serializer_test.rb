@@ -55,6 +55,29 @@ class NativeSerializerTest < Minitest::Test
     assert_raises(Pelton::EncodeError) { serializer.call({ topic: "o", payload: { a: "x" } }) }
   end
 
+  # As workers use one that is middleware: at the same time, and before the registry has answered.
+  def test_serializer_is_used_by_several_threads_at_the_same_time
+    id = double.add("o-value", INT)
+    { "POST /subjects/o-value" => { schema: INT }, "POST /subjects/o-value/versions" => { schema: INT, register: true },
+      "GET /subjects/o-value/versions/latest" => {} }.each do |request, options|
+      serializer = Pelton::Avro::Serializer.new(registry: client, framing: :headers, **options)
+      before = double.requests.size
+      gate = Thread::Queue.new
+      threads = Array.new(8) do |thread|
+        Thread.new do
+          gate.pop
+          Array.new(200) { |i| serializer.call({ topic: "o", payload: { a: (thread * 200) + i } }) }
+        end
+      end
+      gate.close
+      made = threads.flat_map(&:value)
+      reader = Pelton::Avro::Decoder.new(schema: INT)
+      assert_equal([*0...1600], made.map { |message| reader.decode(message[:payload])["a"] })
+      assert_equal([{ "__value_schema_id" => [0, id].pack("CN") }], made.map { |message| message[:headers] }.uniq)
+      assert_equal [request], double.requests.drop(before)
+    end
+  end
+
   def test_the_number_in_a_header
     id = double.add("o-value", INT)
     serializer = Pelton::Avro::Serializer.new(registry: client, schema: INT, framing: :headers)

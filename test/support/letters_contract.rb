@@ -49,6 +49,34 @@ module LettersContract
     assert_equal ["invalid"], read(app, dead).map(&:key)
   end
 
+  # So an `on_failure` can count by itself, as that of docs/guides/registry-outages.md does.
+  def test_on_failure_gets_the_same_message_object_at_each_attempt
+    name = topic
+    dead = topic
+    failures = ObjectSpace::WeakMap.new
+    failing = consumer(:consume) do
+      seen << [messages.map(&:offset), attempt]
+      raise IOError, "the ledger is closed" if messages.any? { |message| message.key == "never" }
+    end
+    app = app(kafka: { "linger.ms" => 10_000 }) do # one message set, on a busy machine, too
+      topic(name, to: failing) do
+        dead_letters dead, retries: :unlimited
+        backoff 0.05..0.05
+        on_failure do |failure|
+          GC.start
+          failures[failure.message] = failures[failure.message].to_i + 1
+          failures[failure.message] > 3 ? :dead_letter : :retry
+        end
+      end
+    end
+    fill(app, name, %w[x x x], key: "never")
+    start(app)
+    wait_until("3 messages") { committed(app, name) == 3 }
+    alone = [0, 1, 2].map { |offset| Array.new(4) { |time| [[offset], time + (offset.zero? ? 2 : 1)] } }
+    assert_equal [[[0, 1, 2], 1], *alone.flatten(1)], seen
+    assert_equal 3, read(app, dead).size
+  end
+
   def test_a_letter_by_hand_was_published_although_its_transaction_was_aborted
     name = topic
     dead = topic

@@ -22,6 +22,46 @@ module SelectionContract
     assert_equal [3, 3], [dropped.call(:where), dropped.call(:filtered)]
   end
 
+  # Answers for some numbers of schemas, and is down for others.
+  class Schemas
+    SCHEMA = Pelton::Registry::Schema.new({ type: "record", name: "N", fields: [{ name: "n", type: "int" }] })
+
+    attr_reader :known
+
+    def initialize(*known) = @known = known
+    def guid(text) = raise(Pelton::RegistryError.new("schema #{text}", "down"))
+    alias fingerprint guid
+    def schema(number) = known.include?(number) ? SCHEMA : guid(number)
+    def payload(number, value) = [0, number].pack("CN") << SCHEMA.encode({ n: value })
+  end
+
+  # Offset 1 has an unknown schema, so `where` cannot decide about its batch. The batch is one attempt.
+  def test_registry_that_fails_in_where_fails_the_batch_and_then_each_of_its_messages_alone
+    name = topic
+    registry = Schemas.new(1)
+    asked = []
+    app = app(kafka: { "linger.ms" => 10_000 }) do # one message set, on a busy machine, too
+      topic(name, to: consumer { |message| seen << [message.offset, attempt] }) do
+        decode :avro, registry: registry
+        where("n").gt(0)
+        backoff 0.05..0.05
+        on_failure do |failure|
+          asked << [failure.offset, failure.attempt, failure.error.class]
+          registry.known << 2 if failure.attempt == 3
+          :retry
+        end
+      end
+    end
+    fill(app, name, [[1, 7], [2, 0], [2, 7], [1, 7]].map { |number, value| registry.payload(number, value) })
+    start(app)
+    wait_until("4 messages") { committed(app, name) == 4 }
+    assert_equal([1, 2, 3].map { |attempt| [1, attempt, Pelton::SchemaUnavailable] }, asked)
+    assert_equal [[0, 2], [2, 1], [3, 1]], seen
+    failures = events(app, "consumer.retrying").map { |event| [event[:offset], event[:attempt]] }
+    assert_equal [[0, 1], [1, 1], [1, 2], [1, 3]], failures
+    assert_equal([1], events(app, "message.dropped").map { |event| event[:offset] })
+  end
+
   def test_delayed_messages_wait_and_old_ones_expire
     name = topic
     delayed = consumer { |message| seen << [message.offset, (Pelton::Clock.wall * 1000).round - message.timestamp_ms] }

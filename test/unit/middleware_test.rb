@@ -40,6 +40,19 @@ class MiddlewareTest < Minitest::Test
     assert_equal [{ "tenant" => "acme" }] * 3, headers
   end
 
+  # Each call waits until the other one has begun.
+  def test_threads_that_produce_at_the_same_time_call_it_at_the_same_time
+    inside = Thread::Queue.new
+    app.middleware.append(lambda { |message|
+      inside << Thread.current
+      eventually(20, "the other thread") { inside.size == 2 }
+      message
+    })
+    threads = Array.new(2) { Thread.new { app.producer.produce_async(topic: "a", payload: "1") } }
+    assert_equal 2, threads.map(&:value).size
+    assert_empty threads - Array.new(2) { inside.pop }, "the callers' own threads"
+  end
+
   def test_the_producers_that_a_server_opens_have_it
     app.middleware.append(TENANT)
     clients = Pelton::Clients.new(app.config.freeze, bus: @bus, native: @module, middleware: app.middleware)
