@@ -3,12 +3,13 @@
 # How the blocks of docs/guides/registry-outages.md are run: see test/support/guides.rb.
 order = '{ "type": "record", "name": "Order", "fields": [{ "name": "id", "type": "int" }] }'
 {
-  "on_failure decide" => {
+  "on_failure lambda" => {
     after: lambda do
-      decide = Pelton.routes.groups(Pelton.config).first.topics.fetch("orders").on_failure
-      decided = lambda do |error, attempt|
-        failure = Pelton::Consuming::Failure.new(error, nil, attempt, nil)
-        decide.call(failure)
+      topic = Pelton.routes.groups(Pelton.config).first.topics.fetch("orders")
+      assert_equal ["orders.dead", nil], [topic.dead_letters, topic.retries]
+      decided = lambda do |*errors|
+        message = Object.new
+        errors.map { |error| topic.on_failure.call(Pelton::Consuming::Failure.new(error, message, 100, nil)) }
       end
       down = Pelton::RegistryError.new("schema 7", "down")
       missing = Pelton::RegistryError.new("schema 7", "Schema not found", status: 404, code: 40_403)
@@ -18,11 +19,12 @@ order = '{ "type": "record", "name": "Order", "fields": [{ "name": "id", "type":
         Pelton::SchemaUnavailable.new("orders", 0, 0, "no schema").tap { |error| raise error }
       end
       away, lost = [down, missing].map { |cause| assert_raises(Pelton::SchemaUnavailable) { reading.call(cause) } }
-      dead = [:dead_letter, "orders.dead"]
-      assert_equal [:retry, :retry], [down, away].map { |error| decided.call(error, 100) }
-      assert_equal [dead, dead], [lost, Pelton::DecodeError.new].map { |error| decided.call(error, 1) }
-      assert_equal [:retry, dead], [3, 4].map { |attempt| decided.call(missing, attempt) }
-      assert_equal [:retry, dead], [3, 4].map { |attempt| decided.call(IOError.new, attempt) }
+      assert_equal [:retry] * 20, decided.call(*[down, away] * 10)
+      assert_equal [[:dead_letter]] * 2, [lost, Pelton::DecodeError.new].map { |error| decided.call(error) }
+      [missing, IOError.new].each do |other|
+        answers = decided.call(away, other, down, other, away, away, other, other)
+        assert_equal [*[:retry] * 7, :dead_letter], answers, "the fourth other failure"
+      end
     end
   },
   "REGISTRY.id_of" => {
