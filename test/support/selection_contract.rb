@@ -62,6 +62,29 @@ module SelectionContract
     assert_equal([1], events(app, "message.dropped").map { |event| event[:offset] })
   end
 
+  def test_filters_decide_again_after_a_seek_but_not_about_what_a_retry_brings
+    name = topic
+    judged = []
+    sought = false
+    failing = consumer do |message|
+      seen << [message.offset, attempt]
+      raise IOError, "the ledger is closed" if seen == [[0, 1], [1, 1]]
+
+      sought ||= seek(0) || true if message.offset == 2
+    end
+    app = app(kafka: { "linger.ms" => 10_000 }) do # one message set, on a busy machine, too
+      topic(name, to: failing) do
+        filter { |message| judged << message.offset }
+        backoff 0.05..0.05
+      end
+    end
+    fill(app, name, ["x"] * 3)
+    start(app)
+    wait_until("3 messages, twice") { seen_all?(7) && committed(app, name) == 3 }
+    assert_equal [[0, 1], [1, 1], [1, 2], [2, 1], [0, 1], [1, 1], [2, 1]], seen
+    assert_equal [0, 1, 2, 2, 0, 1, 2], judged, "`process` did not have the last message before the retry"
+  end
+
   def test_delayed_messages_wait_and_old_ones_expire
     name = topic
     delayed = consumer { |message| seen << [message.offset, (Pelton::Clock.wall * 1000).round - message.timestamp_ms] }
