@@ -46,12 +46,23 @@ create = Guides.find("docs/guides/shared-avro-types.md", "def orders_serializer"
       Pelton.producer.produce_sync(topic: "clicks", payload: "click")
       assert_equal @asked, @registry.requests.size, "not for other topics"
       assert_equal 503, assert_raises(Pelton::RegistryError, &send).status
-      eventually(20) do
-        send.call
-      rescue Pelton::RegistryError
-        false # until the failure is forgotten
+      gate = Thread::Queue.new
+      threads = Array.new(5) do
+        Thread.new do
+          gate.pop
+          eventually(20) do
+            send.call
+          rescue Pelton::RegistryError
+            false # until the failure is forgotten
+          end
+        end
       end
-      assert_equal "\0\0\0\0\2\x08Rome".b, read("orders", 1).first.raw_payload
+      gate.close
+      threads.each(&:join)
+      assert_equal ["\0\0\0\0\2\x08Rome".b] * 5, read("orders", 5).map(&:raw_payload)
+      assert_equal ["POST /subjects/shop.Address-value"] + # failed
+                   ["POST /subjects/shop.Address-value", "GET /subjects/shop.Address-value/versions/1",
+                    "POST /subjects/orders-value"], @registry.requests.drop(@asked)
     end
   },
   # The registry refuses to compare orders, as Apicurio does, and the address is not compatible.
