@@ -88,4 +88,25 @@ Scenario.run do
   end
   equal(true, other.stop, "the other group's stop")
   equal({ input => 2 * EACH }, Array.new(seen.size) { seen.pop }.tally, "what the other group consumed")
+
+  # A retry topic is a topic of its own for the last free worker: long jobs of the main topic leave that to it.
+  main = topic(partitions: 2)
+  topic(partitions: 2, name: "#{main}.retry.1")
+  go = Thread::Queue.new
+  ran = Thread::Queue.new
+  busy = consumer do
+    raise KeyError, "no total" if topic == main && messages.first.raw_payload == "bad"
+
+    ran << [topic, messages.first.raw_payload]
+    go.pop if topic == main
+  end
+  small = app(group: unique("small"), concurrency: 2) { topic(main, to: busy) { retry_in(1) && max_messages(1) } }
+  app.producer.produce_many_sync(%w[bad slow].map { |text| { topic: main, partition: 0, payload: text } })
+  small.start
+  eventually(30, "the copy") { events(small, "message.postponed").any? }
+  app.producer.produce_sync(topic: main, partition: 1, payload: "slow")
+  equal([[main, "slow"], ["#{main}.retry.1", "bad"]], take(ran, 2), "what the two workers ran")
+  go.close
+  equal([[main, "slow"]], take(ran, 1), "the last one")
+  equal(true, small.stop, "the stop of the two workers")
 end

@@ -57,6 +57,15 @@ class RetryTopicsTest < Minitest::Test
     assert_equal [0, 3], [main.retries, main(retries: 3).retries]
   end
 
+  def test_a_retry_topic_keeps_long_call_throttle_and_transactional_and_has_no_concurrency
+    config = Pelton::Config.new
+    stage = stages(concurrency: 8, long_call: 315, throttle: [100, 60]).first.with_defaults(config)
+    assert_equal [1, 315, [100, 60]], [stage.concurrency, stage.long_call, stage.throttle]
+    config.long_call = 90
+    stage = stages(max_messages: nil, transactional: "t").first.with_defaults(config)
+    assert_equal [1, 90, "t"], [stage.max_messages, stage.long_call, stage.transactional]
+  end
+
   def test_the_way_of_a_message
     headers = { "a" => "1" }
     consume(main, Fakes::Message.new("orders", 0, 5, "x", key: "k", headers: headers, timestamp_ms: 1_700_000_000_123))
