@@ -129,6 +129,19 @@ Scenario.run do
 
   check(app.rails("pelton:doctor").include?("connections in the pool"), "bin/rails pelton:doctor looks at the database")
 
+  # --- the app loads without the files that the settings name, as in the build of an image; a client needs them ---
+
+  yaml = app.read("config/pelton.yml")
+  tls = "    security.protocol: ssl\n    ssl.ca.location: /nowhere/ca.crt\n"
+  app.write("config/pelton.yml", yaml.sub(/^  kafka:.*\n/) { |line| line + tls })
+  code = <<~RUBY
+    Rails.application.eager_load!
+    Pelton.producer.produce_async(topic: "orders", payload: "x") rescue puts $!.class
+  RUBY
+  loaded = app.runner(code, RAILS_ENV: "production", SECRET_KEY_BASE: "x")
+  check(loaded.include?("Pelton::ConfigError"), "a runner without the certificate\n#{loaded}")
+  app.write("config/pelton.yml", yaml)
+
   # --- a message of a runner that ends at once arrives, and the server finds the app ---
 
   order.()
