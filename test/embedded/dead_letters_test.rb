@@ -124,6 +124,45 @@ class DeadLettersTest < Minitest::Test
                   happened("message.dead_lettered").map { |event| event[:payload_omitted] }]
   end
 
+  # A message behind the refused one got "Erroneous state", so `on_failure` could not know that no retry helps.
+  def test_refused_message_of_a_transaction_reached_on_failure_as_erroneous_state
+    name = @name
+    dead = @dead
+    out = topic
+    reported = ->(delivery) { eventually(30, "its report") { delivery.done? } }
+    producing = Class.new(Pelton::Consumer) do
+      define_method(:process) do |message|
+        transaction do |tx|
+          delivery = tx.produce_async(topic: out, payload: "refused")
+          if message.offset == 1
+            reported.call(delivery)
+            tx.produce_async(topic: out, payload: "behind it")
+          end
+          mark_as_consumed(message)
+        end
+      end
+    end
+    asked = Thread::Queue.new
+    decide = lambda do |failure|
+      asked << [failure.error.name, failure.error.abortable?]
+      failure.error.is_a?(Pelton::KafkaError) && failure.error.message_refused? ? :dead_letter : :retry
+    end
+    app = app do
+      topic name, to: producing do
+        transactional "shop"
+        dead_letters dead, retries: :unlimited
+        on_failure decide
+      end
+    end
+    produce(app, name, %w[a b])
+    # Produce: MSG_SIZE_TOO_LARGE for each message; between them the letter of the first one.
+    @cluster.push_errors(0, [10, 0, 10])
+    app.start
+    eventually(30) { happened("message.dead_lettered").size == 2 }
+    assert app.stop
+    assert_equal [[:MSG_SIZE_TOO_LARGE, true]] * 2, take(2, asked)
+  end
+
   def test_missing_topic_is_named
     error = assert_raises(Pelton::ConfigError) { app.dead_letters("nowhere").list }
     assert_equal "topic = \"nowhere\": does not exist", error.message

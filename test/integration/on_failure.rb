@@ -80,4 +80,39 @@ Scenario.run do
   successor.start
   equal([[4, 3], [4, 4], [4, 5]], take(rest, 3), "the rest")
   equal(true, successor.stop, "stop")
+
+  # A message that Kafka refuses inside of a transaction: at the commit, or before another message follows.
+  source = topic
+  tight = topic(settings: { "max.message.bytes" => "1000" })
+  refused = Thread::Queue.new
+  waits = ->(delivery) { eventually(30, "its report") { delivery.done? } }
+  producing = Class.new(Pelton::Consumer) do
+    define_method(:process) do |message|
+      transaction do |tx|
+        delivery = tx.produce_async(topic: tight, payload: "x" * (message.offset < 2 ? 5_000 : 5))
+        if message.offset == 1
+          waits.call(delivery)
+          tx.produce_async(topic: tight, payload: "behind it")
+        end
+        mark_as_consumed(message)
+      end
+    end
+  end
+  app.producer.produce_many_sync(Array.new(3) { |number| { topic: source, payload: number.to_s } })
+  letters = topic
+  server = app(group: unique("group")) do
+    topic(source, to: producing) do
+      transactional "shop"
+      dead_letters letters, retries: :unlimited
+      on_failure(lambda do |failure|
+        refused << [failure.offset, failure.error.name]
+        failure.error.is_a?(Pelton::KafkaError) && failure.error.message_refused? ? :dead_letter : :retry
+      end)
+    end
+  end
+  server.start
+  equal(%w[0 1], read(letters, 1, 2).map { |_, message| message.raw_payload }, "letters of refused results")
+  equal(["x" * 5], read(tight, 1, 1).map { |_, message| message.raw_payload }, "the result of the message behind them")
+  equal(true, server.stop, "stop")
+  equal([[0, :MSG_SIZE_TOO_LARGE], [1, :MSG_SIZE_TOO_LARGE]], take(refused, refused.size), "refusals")
 end

@@ -54,6 +54,12 @@ class TestingTransactionsTest < Minitest::Test
         backoff 1..1
         transactional "shop"
       end
+      topic("limited", to: TotalsConsumer) do
+        decode :json
+        dead_letters "limited.dead", retries: 0
+        backoff 1..1
+        transactional "shop"
+      end
       topic("ways", to: WaysConsumer) do
         backoff 1..1
         transactional "shop"
@@ -79,9 +85,44 @@ class TestingTransactionsTest < Minitest::Test
     fail_next(:MSG_SIZE_TOO_LARGE, topic: "totals")
     pay
     assert_equal [[], nil], [totals, committed_offset("payments")]
-    assert_equal %i[_INCONSISTENT], consumer_errors.map(&:name)
+    assert_equal([[Pelton::DeliveryError, :MSG_SIZE_TOO_LARGE, "totals", true]],
+                 consumer_errors.map { |error| [error.class, error.name, error.topic, error.abortable?] })
     travel 1
     assert_equal [%w[500], 1], [totals, committed_offset("payments")]
+  end
+
+  # An outage makes a dead letter of a valid message if it outlasts the retries and ends while the copy is sent.
+  def test_result_that_times_out_is_a_failed_attempt
+    fail_next(:_MSG_TIMED_OUT, topic: "totals")
+    produce("limited", { "cents" => 500 }, key: "7")
+    assert_dead_lettered("limited", error: Pelton::DeliveryError, attempts: 1)
+  end
+
+  def test_message_that_succeeds_after_its_copy_failed_has_no_letter
+    fail_next(:_MSG_TIMED_OUT, topic: "totals")
+    fail_next(:_MSG_TIMED_OUT, topic: "limited.dead")
+    produce("limited", { "cents" => 500 }, key: "7")
+    assert_equal [[], nil], [totals, committed_offset("limited")]
+    travel 1
+    assert_equal [%w[500], 1], [totals, committed_offset("limited")]
+    refute_dead_lettered("limited")
+  end
+
+  # A rebalance waits for the running call, so the transaction does not notice it.
+  def test_revoke_inside_of_a_transaction_takes_the_partition_after_the_call
+    consumer = consumer_for("payments")
+    calls = []
+    consumer.define_singleton_method(:revoked) { calls << :revoked }
+    test = self
+    consumer.define_singleton_method(:mark_as_consumed) do |message|
+      test.revoke("payments", 0, lost: true)
+      super(message).tap { calls << :marked }
+    end
+    pay
+    assert_equal [%i[marked revoked], [], %w[500], 1],
+                 [calls, consumer_errors, totals, committed_offset("payments")]
+    pay
+    assert_equal %w[500], totals
   end
 
   def test_commit_that_failed_unconfirmed_is_repeated

@@ -3,8 +3,9 @@
 # Errors that Kafka or librdkafka reports. errors.rb loads this file.
 module Pelton
   # Kafka or librdkafka reported an error. `code` and `name` are librdkafka's.
-  # What to do: Ask `retriable?` (the same call may succeed later), `abortable?` (abort the transaction) and `fatal?`
-  # (open a new client).
+  # What to do: Ask `retriable?` (the same call may succeed later), `abortable?` (abort the transaction), `fatal?`
+  # (open a new client), `permanent?` (a new client would fail, too) and `message_refused?` (Kafka never accepts this
+  # message).
   #   KafkaError.new(-185, :_TIMED_OUT, "Local: Timed out", false, true)
   class KafkaError < Error
     # Kafka's illegal generation, unknown member, rebalance, fenced instance, fenced or stale member epoch; librdkafka's

@@ -25,6 +25,13 @@ module Pelton
       self
     end
 
+    # For Pelton: it is the reason why a transaction has to be aborted. Returns the error.
+    #: () -> self
+    def of_transaction
+      @abortable = true
+      self
+    end
+
     private
 
     def details = " for #{[@topic, @partition].compact.join("/")}"

@@ -25,6 +25,14 @@ module Pelton
         end.to_h
       end
 
+      # The error of a message that failed between two calls of a native client's `failures`; nil: none did. A broker's
+      # answer (code > 0) says more than librdkafka's.
+      #: (Array[[String, Integer, Symbol, Integer]], Array[[String, Integer, Symbol, Integer]]) -> DeliveryError?
+      def self.error(before, now)
+        topic, code, name = (now - before).max_by { |_, number| number }
+        DeliveryError.new(code, name, Native.error(code).reason, false, false, topic) if topic
+      end
+
       def initialize
         # [native client, its failures at the end of the last flush]
         @last_flush = nil

@@ -1,12 +1,17 @@
 # frozen_string_literal: true
 
 require_relative "../errors"
+require_relative "failure_counts"
 
 module Pelton
   class Producer
     # How Transactions sends messages: as a part of the fiber's transaction, or in one of their own. Transactions
-    # provides @lock, @refusal, run and client.
+    # provides @lock, @refusal, @failures, @replacement, run, abort_open and client.
     module TransactionMessages
+      # What librdkafka says after a message of the transaction failed. It does not say why that one failed.
+      UNEXPLAINED = %i[_INCONSISTENT _STATE].freeze
+      private_constant :UNEXPLAINED
+
       def produce(*row) = send_now(:produce, row, 7)
       def produce_many(*rows, &made) = send_now(:produce_many, rows, 2, &made)
 
@@ -33,6 +38,15 @@ module Pelton
       def part(call, delivery)
         @refusal ||= delivery&.error if call == :produce_many
         delivery
+      end
+
+      # The error of the message that failed before, if this error only says that the transaction cannot go on. The
+      # abort waits until all messages have their reports.
+      def failed_before(error)
+        return unless error.is_a?(KafkaError) && UNEXPLAINED.include?(error.name) && !error.fatal?
+
+        abort_open
+        FailureCounts.error(@failures, @replacement.failures)&.of_transaction
       end
     end
   end

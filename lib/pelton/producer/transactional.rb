@@ -23,8 +23,8 @@ module Pelton
       # block is a transaction of its own.
       #
       # Needs the option "transactional.id"; without it, raises TransactionError. No other running producer may use
-      # that id. Also raises KafkaError (`fatal?` if another producer fenced this one), and WaitTimeout if a step takes
-      # longer than config.transaction_timeout (70 s).
+      # that id. Also raises KafkaError (`fatal?` if another producer fenced this one; if a message was not delivered,
+      # `name` says why), and WaitTimeout if a step takes longer than config.transaction_timeout (70 s).
       #: () { (Transaction) -> untyped } -> untyped
       def transaction(&block) = transactions.run(&block)
 

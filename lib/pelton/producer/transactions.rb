@@ -74,6 +74,8 @@ module Pelton
         @client = nil
         # The error of a message that librdkafka refused: the transaction cannot be committed without it.
         @refusal = nil
+        # The client's failed messages when the transaction began: [["orders", 10, :MSG_SIZE_TOO_LARGE, 1], …]
+        @failures = nil
       end
 
       # Runs the block in a transaction, or in the one that this fiber runs already. Returns the block's value. See
@@ -101,7 +103,7 @@ module Pelton
           start
           @replacement.succeeded
         ensure
-          abort
+          abort_open
         end
       end
 
@@ -163,12 +165,12 @@ module Pelton
         raise outcome.error = reason_of(e)
       ensure
         # A commit that was interrupted may have been carried out.
-        outcome.committed ||= abort == :committed && outcome.committing
+        outcome.committed ||= abort_open == :committed && outcome.committing
       end
 
-      # The reason why a message failed together with its transaction.
+      # The reason why a message failed together with its transaction, or why the transaction could not go on.
       def reason_of(error)
-        reason = (@client&.fatal_error if error.is_a?(KafkaError) && error.purged?) || error
+        reason = (@client&.fatal_error if error.is_a?(KafkaError) && error.purged?) || failed_before(error) || error
         @transaction ? @transaction.explain(reason) : reason
       rescue ClosedError
         error
@@ -193,6 +195,7 @@ module Pelton
       def start
         @transaction = Transaction.new(@producer)
         @refusal = nil
+        @failures = @replacement.failures
         step(:begin) { |deadline| begin_on(@replacement.client(deadline), deadline) }
       end
 
@@ -240,7 +243,7 @@ module Pelton
         raise TransactionError.new(described, :unknown)
       end
 
-      def abort
+      def abort_open
         return unless @client
 
         aborted = @client.abort_transaction(@abort_timeout, @ack_wait)
