@@ -89,6 +89,33 @@ class EmbeddedRoutingTest < Minitest::Test
     assert first.stop
   end
 
+  # librdkafka does not seek in a partition that it does not read.
+  def test_seek_does_not_start_a_partition_without_a_committed_offset
+    created("log")
+    seen = @seen
+    tries = Thread::Queue.new
+    reader = Class.new(saying(:never)) do
+      define_method(:tick) do
+        return if tries.size == 2
+
+        tries << seek(:beginning)
+      rescue Pelton::KafkaError => e
+        tries << e.name
+      end
+    end
+    app = app(group: "g", commit_timeout: 0.5) do
+      topic("log", to: reader) do
+        from :error
+        tick_every 0.05
+      end
+    end
+    produce(app, "log", %w[0])
+    app.start
+    assert_equal %i[_TIMED_OUT] * 2, take(2, tries)
+    assert_predicate seen, :empty?
+    assert app.stop
+  end
+
   # The partition is not stopped, has no lag, and the process is healthy.
   def test_missing_committed_offset_is_reported_once_per_assignment_and_nothing_is_read
     created("log")

@@ -77,4 +77,25 @@ Scenario.run do
     equal([1, 2], take(seen, 2), "read after another commit")
     equal(true, server.stop, "stop")
   end
+
+  # There, a seek does not help.
+  tries = Thread::Queue.new
+  seeking = consumer { messages.each { |message| seen << message.offset } }
+  seeking.define_method(:tick) do
+    tries << seek(:beginning) if tries.empty?
+  rescue Pelton::KafkaError => e
+    tries << e.name
+  end
+  server = app(group: unique("group"), commit_timeout: 2) do
+    topic(name, to: seeking) do
+      from :error
+      tick_every 0.1
+    end
+  end
+  server.start
+  equal([:_TIMED_OUT], take(tries, 1), "a seek")
+  ticks = events(server, "consumer.ticked").size
+  eventually(30, "30 more ticks") { events(server, "consumer.ticked").size > ticks + 30 }
+  check(seen.empty?, "messages were read after a seek")
+  equal(true, server.stop, "stop")
 end
