@@ -12,6 +12,9 @@ class FailureCountsTest < Minitest::Test
     assert_nil error
     late = ["a", -192, :_MSG_TIMED_OUT, 2]
     assert_equal [:_MSG_TIMED_OUT, "a", false], error(late).then { |it| [it.name, it.topic, it.abortable?] }
+    dropped = ["a", -152, :_PURGE_QUEUE, 5]
+    assert_nil error(dropped)
+    assert_equal :_MSG_TIMED_OUT, error(late, dropped).name
     refused = error(late, ["b", 10, :MSG_SIZE_TOO_LARGE, 1])
     assert_equal "Broker: Message size too large (MSG_SIZE_TOO_LARGE, 10) for b", refused.message
   end

@@ -26,11 +26,13 @@ module Pelton
       end
 
       # The error of a message that failed between two calls of a native client's `failures`; nil: none did. A broker's
-      # answer (code > 0) says more than librdkafka's.
+      # answer (code > 0) says more than librdkafka's. What an abort dropped (`purged?`) did not fail by itself.
       #: (Array[[String, Integer, Symbol, Integer]], Array[[String, Integer, Symbol, Integer]]) -> DeliveryError?
       def self.error(before, now)
-        topic, code, name = (now - before).max_by { |_, number| number }
-        DeliveryError.new(code, name, Native.error(code).reason, false, false, topic) if topic
+        errors = (now - before).map do |topic, code, name|
+          DeliveryError.new(code, name, Native.error(code).reason, false, false, topic)
+        end
+        errors.reject(&:purged?).max_by(&:code)
       end
 
       def initialize
