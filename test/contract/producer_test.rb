@@ -3,8 +3,10 @@
 require_relative "../test_helper"
 require "support/fakes"
 require "support/native_kit"
+require "pelton/testing"
 
-# What Pelton::Producer relies on: the native producer on the embedded cluster and the fake one of the unit tests do it.
+# What Pelton::Producer relies on: the native producer on the embedded cluster, the one of Pelton::Testing and the fake
+# one of the unit tests do it.
 module ProducerContract
   def test_delivery_has_topic_partition_and_offset
     deliveries = Array.new(3) { |index| made.produce(topic, "x#{index}", "k", 0, nil, { "a" => "b" }, 1) }
@@ -52,6 +54,13 @@ class FakeProducerContractTest < Minitest::Test
   include ProducerContract
 
   def made = @made ||= Fakes::Producer.new("fake", {})
+  def topic = "orders"
+end
+
+class BufferedProducerContractTest < Minitest::Test
+  include ProducerContract
+
+  def made = @made ||= Pelton::Testing::BufferedClient.new("buffered", {})
   def topic = "orders"
 end
 

@@ -306,8 +306,9 @@ class NativeRegistryTest < Minitest::Test
       assert_equal id, client(double.url, tls: { ca_file: path }).schema(id).id
     end
     assert_equal id, client(double.url, tls: { verify: false }).schema(id).id
-    error = assert_raises(Pelton::RegistryError) { client(double.url).schema(id) }
-    assert_match(/certificate verify failed/, error.message)
+    [client(double.url), client(double.url, tls: { verify: true })].each do |verifying|
+      assert_match(/certificate verify failed/, assert_raises(Pelton::RegistryError) { verifying.schema(id) }.message)
+    end
   end
 
   # With a terminal, on which OpenSSL would ask for the password and wait.

@@ -72,12 +72,13 @@ class TracingExportTest < Minitest::Test
     assert_equal ["tracing: 5 spans dropped: the queue is full"], @lines
   end
 
-  def test_a_request_that_fails_is_sent_again
-    exporter(collector = Collector.new(AGAIN, AGAIN), backoff: [0.001, 0.001])
+  def test_a_request_that_fails_is_sent_again_after_a_pause
+    exporter(collector = Collector.new(AGAIN, AGAIN), backoff: [0.1, 0.1])
+    began = Pelton::Clock.now
     @exporter.push(span("one"))
     assert @exporter.flush(10)
-    assert_equal 3, collector.bodies.size
-    assert_equal 0, @exporter.dropped
+    assert_operator Pelton::Clock.now - began, :>, 0.15 # twice 0.1 s, less up to a fifth
+    assert_equal [3, 0], [collector.bodies.size, @exporter.dropped]
   end
 
   def test_spans_are_dropped_when_the_collector_refuses_them_or_stays_away
@@ -86,8 +87,7 @@ class TracingExportTest < Minitest::Test
     assert @exporter.flush(10)
     2.times { @exporter.push(span("more")) }
     assert @exporter.flush(10)
-    assert_equal 5, collector.bodies.size
-    assert_equal 3, @exporter.dropped
+    assert_equal [5, 3], [collector.bodies.size, @exporter.dropped]
     @exporter.close(10)
     assert_equal ["tracing: 1 span dropped: refused", "tracing: 2 spans dropped: away"], @lines
   end

@@ -308,8 +308,10 @@ class WebMessagesTest < Minitest::Test
   end
 
   def test_a_message_has_a_page_of_its_own
-    send_all({ payload: "first" }, { key: "k-7", payload: "\xFF\x00".b, headers: { "trace" => "42" } },
+    send_all({ payload: '{"id":[7]}' }, { key: "k-7", payload: "\xFF\x00".b, headers: { "trace" => "42" } },
              { payload: nil, key: "gone" }, { payload: "" })
+    assert_includes CGI.unescapeHTML(get("/message", topic: @topic, partition: 0, offset: 0).body),
+                    %({\n  "id": [\n    7\n  ]\n})
     page = get("/message", topic: @topic, partition: 0, offset: 1)
     assert_equal 200, page.status
     %w[k-7 ff00 trace 42].each { |text| assert_includes page.text, text }
