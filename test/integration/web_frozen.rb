@@ -7,6 +7,7 @@ require "pelton/web"
 # messages, a search. The page answers all the same, says what is missing, and is whole again once the broker goes on.
 #
 # once: it waits for limits of time, whatever the Ruby
+# first: it takes more than a minute, in which others can run
 
 # Freezes the broker before a page's next client begins to read. The dashboard's other threads read, too.
 module FreezeOnce

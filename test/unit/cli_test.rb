@@ -3,6 +3,7 @@
 require_relative "../test_helper"
 require "support/fakes"
 require "pelton/cli/cli"
+require "pelton/cli/larger_heap"
 require "pelton/reporters/log"
 require "stringio"
 require "tempfile"
