@@ -113,47 +113,6 @@ class KeyedSeekTest < Minitest::Test
     assert_equal [2], marked
   end
 
-  # They counted as marked, so the commit passed them.
-  def test_messages_before_a_pause_at_a_message_of_the_call_need_a_mark_with_manual_offsets
-    keyed("aaaa", manual_offsets: true)
-    start
-    @deed = lambda do |consumer|
-      assert consumer.mark_as_consumed(consumer.messages.first)
-      assert consumer.pause(30, at: consumer.messages.last)
-    end
-    finish(0, 1, 2, 3)
-    assert_predicate self, :idle?
-    coordinator.wake_up(Pelton::Clock.now + 31)
-    @deed = ->(_) {}
-    assert_equal [[3]], start
-    finish(3)
-    assert_equal [[1], []], [marked, @ownership.committed], "1 and 2 are not marked"
-    keyed("a", from: 4)
-    start
-    @deed = ->(consumer) { assert consumer.mark_as_consumed(consumer.messages.last) }
-    finish(4)
-    assert_equal [1, 5], marked, "a mark counts for all that this consumer got before"
-  end
-
-  # They are done: a consumer never sees them, so it cannot mark them.
-  def test_dropped_messages_before_a_pause_need_no_mark_with_manual_offsets
-    seen = []
-    keyed("aaa", manual_offsets: true, filters: [->(message) { message.offset != 1 }])
-    start
-    @deed = lambda do |consumer|
-      seen << consumer.messages.map(&:offset)
-      assert consumer.mark_as_consumed(consumer.messages.first)
-      assert consumer.pause(30, at: consumer.messages.last)
-    end
-    finish(0, 2)
-    coordinator.wake_up(Pelton::Clock.now + 31)
-    @deed = ->(consumer) { seen << consumer.messages.map(&:offset) }
-    start
-    finish(2)
-    assert_equal [[0, 2], [2]], seen
-    assert_equal [1, 2], marked, "1 needs no mark, 2 does"
-  end
-
   # They were in the list of what the next mark of their consumer marks.
   def test_messages_read_again_are_not_marked_by_marks_of_their_earlier_copies
     keyed("aab", manual_offsets: true, max_messages: 1)

@@ -180,7 +180,7 @@ module Pelton
       def seek_past(_slice, _given, _offset) = nil
 
       #: (Slice, Messages, Integer) -> bool
-      def go_back(_slice, _given, _offset, mark:) = false
+      def go_back(_slice, _given, _offset) = false
       #: (Slice) -> bool
       def sought?(_slice) = false
       #: (Slice) -> bool

@@ -105,12 +105,12 @@ module Pelton
       #: (Integer) -> Integer
       def bounded(offset) = @lock.synchronize { [offset, *@backlog.first_unread].min }
 
-      # Seeks to a message that the job was given and did not finish. With order per key that moves no other job. mark:
-      # messages of the job before it are done. false: the job does not have that message.
-      #: (Job, Integer, mark: bool) -> bool
-      def go_back(job, offset, mark:)
+      # Seeks to a message that the job was given and did not finish. With order per key that moves no other job. false:
+      # the job does not have that message.
+      #: (Job, Integer) -> bool
+      def go_back(job, offset)
         @lock.synchronize do
-          !job.sought?(@backlog) && @state.stopped.nil? && @backlog.go_back(job.slice, job.messages, offset, mark: mark)
+          !job.sought?(@backlog) && @state.stopped.nil? && @backlog.go_back(job.slice, job.messages, offset)
         end
       end
 

@@ -29,7 +29,7 @@ module Pelton
       def to(target, job = nil)
         exclude do
           next false if @coordinator.ending?
-          next true if job && target.is_a?(Integer) && @coordinator.go_back(job, target, mark: @commits)
+          next true if job && target.is_a?(Integer) && @coordinator.go_back(job, target)
 
           arrive(move(target), job)
         end

@@ -208,15 +208,12 @@ module Pelton
       #: (KeyedSlice, Messages, Integer) -> void
       def seek_past(slice, given, position) = slice.seek_past(given, position) { |item| @open.finish(item) }
 
-      # The same for a seek to a message that is still in the slice: nothing has to be read again. mark: messages before
-      # it are done; otherwise, those that the consumer saw have to be marked by hand. false: it is not in the slice.
-      #: (KeyedSlice, Messages, Integer, mark: bool) -> bool
-      def go_back(slice, given, position, mark:)
+      # The same for a seek to a message that is still in the slice: nothing has to be read again. false: it is not.
+      #: (KeyedSlice, Messages, Integer) -> bool
+      def go_back(slice, given, position)
         return false unless slice.items.bsearch { |item| item.offset >= position }&.offset == position
 
-        slice.seek_past(given, position) do |item|
-          mark || item.dropped ? @open.finish(item) : @open.pass(item, slice.passed)
-        end
+        seek_past(slice, given, position)
         true
       end
 
