@@ -141,6 +141,10 @@ Scenario.run do
   code, text = boot("raise 'the database is away'")
   equal(1, code, "a file that raises")
   check(text.match?(/^pelton: cannot start: the database is away \(RuntimeError, .*boot\d+\.rb:1/), text)
+  own = "Pelton.configure { |config| config.kafka = { 'bootstrap.servers' => #{bootstrap.inspect} } }\n#{routes}"
+  code, text = boot("Process.kill(:TERM, Process.pid)\n#{own}\nputs 'loaded'")
+  equal(0, code, "a signal while the app loads\n#{text}")
+  check(text.include?("loaded") && text.include?("stopping (SIGTERM)"), "it ends once the app is loaded: #{text}")
   missing = pelton("server", "-r", "/nowhere/app.rb")
   equal(1, exit_code(missing), "a missing file")
   check(missing.output.match?(%r{^pelton: cannot start: .*/nowhere/app}), missing.output)
