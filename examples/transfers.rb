@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# once: this is about Kafka and the database, whatever the Ruby
+
 # Two banks move money through Kafka, each with a database of its own. Both are killed (-9) again and again. At the end
 # all money has arrived, once: the outbox sends what was committed, and the inbox remembers what was done.
 #

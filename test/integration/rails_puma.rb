@@ -37,11 +37,21 @@ Scenario.run do
 
   # Messages in `name`.
   produced = 0
-  # Returns false if Puma did not run its hooks at the end: its thread closes a pipe to which the trap of SIGTERM
-  # writes, and on Ruby 3.3 that close may wait forever. Puma kills such a worker after worker_shutdown_timeout.
+  # Puma's thread closes a pipe to which the trap of SIGTERM writes. On a busy machine, that close may wait forever with
+  # Ruby 3.3 and 3.4 (Puma's issue 3677; 3 of 240 times with the shop below, and also with Puma's later `syswrite`).
+  stuck = %r{puma/server\.rb:\d+:in [`'](IO#)?close'}
+  # Returns false if that happened. In cluster mode Puma kills such a worker after worker_shutdown_timeout, without its
+  # hooks. In single mode nobody does.
   try = lambda do |mode, workers, word|
     group = unique(mode)
     socket = "#{app.root}/tmp/#{word}.sock"
+    stacks = <<~RUBY
+      Thread.new do
+        sleep 0.1 until File.exist?("#{socket}.stopping")
+        sleep 15
+        Thread.list.each { |thread| puts "--- \#{thread.inspect}", thread.backtrace }
+      end
+    RUBY
     app.write("config/puma.rb", <<~RUBY)
       workers #{workers}
       preload_app! #{mode == "cluster"}
@@ -51,6 +61,7 @@ Scenario.run do
       on_worker_shutdown { puts "the end of \#{Process.pid}" }
       plugin :pelton
       $stdout.sync = true
+      #{stacks if workers.zero?}
     RUBY
     app.write("config/initializers/group.rb", "Pelton.config.group_id = #{group.inspect}")
     server = child(*app.program("puma"))
@@ -86,16 +97,18 @@ Scenario.run do
 
     post.("last-#{word}")
     server.kill(:TERM)
-    exit_code(server, 60)
+    File.write("#{socket}.stopping", "")
+    eventually(60, -> { "the end of Puma\n#{server.output}" }) { server.code || server.output.match?(stuck) }
+    server.destroy
     payloads = read(name, 2, produced).map { |_, message| message.raw_payload }
     check(payloads.include?("last-#{word}"), "the message of the last request: #{payloads}")
-    next false if (booted.() - server.output.scan(/^the end of (\d+)$/).flatten).any?
+    next false if server.code == 137 || (booted.() - server.output.scan(/^the end of (\d+)$/).flatten).any?
 
     check(server.output.include?("shutdown in"), "consumers were told of the end\n#{server.output}")
   end
 
   { "single" => 0, "cluster" => 2, "late" => 2 }.each do |mode, workers|
     ended = (1..4).any? { |attempt| try.(mode, workers, "#{mode}#{attempt}") }
-    check(ended, "Puma ran its hooks in one of 4 attempts in #{mode} mode")
+    check(ended, "Puma ended in one of 4 attempts in #{mode} mode")
   end
 end
