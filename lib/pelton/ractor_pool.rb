@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-require "etc"
 require_relative "runtime/clock"
+require_relative "runtime/container"
 require_relative "errors"
 require_relative "decoding/parallel/parallel"
 
@@ -35,7 +35,7 @@ module Pelton
     #: (?size: Integer?) -> void
     def initialize(size: nil)
       Parallel.check_ruby("Pelton::RactorPool")
-      @size = size || Etc.nprocessors
+      @size = size || Container.cores
       fits = @size.is_a?(Integer) && @size.between?(1, 1000)
       raise ConfigError.new(:size, size, "expected an Integer, 1 to 1000") unless fits
 

@@ -176,6 +176,16 @@ class TestingConsumersTest < Minitest::Test
     assert_equal [[0, 1]], second.seen
   end
 
+  def test_revoke_in_a_call_makes_revoked_true_and_its_return_marks_nothing
+    consumer = consumer_for("orders")
+    answers = [consumer.revoked?]
+    consumer.script = ->(_) { revoke("orders", 0).tap { answers << consumer.revoked? } }
+    produce("orders", { "id" => 1 })
+    assert_equal [[false, true], %i[assigned revoked], nil], [answers, consumer.hooks, committed_offset("orders")]
+    assign("orders", 0)
+    assert_equal [[[0, 1]], 1], [consumer_for("orders").seen, committed_offset("orders")]
+  end
+
   def test_a_lost_partition_takes_no_marks
     consumer = consumer_for("orders")
     marked = nil

@@ -108,21 +108,23 @@ class TestingTransactionsTest < Minitest::Test
     refute_dead_lettered("limited")
   end
 
-  # A rebalance waits for the running call, so the transaction does not notice it.
-  def test_revoke_inside_of_a_transaction_takes_the_partition_after_the_call
-    consumer = consumer_for("payments")
-    calls = []
-    consumer.define_singleton_method(:revoked) { calls << :revoked }
-    test = self
-    consumer.define_singleton_method(:mark_as_consumed) do |message|
-      test.revoke("payments", 0, lost: true)
-      super(message).tap { calls << :marked }
-    end
+  # The rebalance waits for the call.
+  def test_transaction_of_a_revoked_partition_is_committed
+    calls = revoke_before_the_mark(lost: false)
     pay
     assert_equal [%i[marked revoked], [], %w[500], 1],
                  [calls, consumer_errors, totals, committed_offset("payments")]
     pay
     assert_equal %w[500], totals
+  end
+
+  def test_transaction_of_a_lost_partition_is_aborted_and_comes_again_once_it_is_back
+    calls = revoke_before_the_mark(lost: true)
+    pay
+    assert_equal [%i[revoked], [], nil], [calls, totals, committed_offset("payments")]
+    assert_empty consumer_errors, "AssignmentLost is no failure of the consumer"
+    assign("payments", 0)
+    assert_equal [%w[500], 1], [totals, committed_offset("payments")]
   end
 
   def test_commit_that_failed_unconfirmed_is_repeated
@@ -169,5 +171,20 @@ class TestingTransactionsTest < Minitest::Test
 
   def test_another_outcome_is_refused
     assert_raises(Pelton::ConfigError) { fail_next_commit(:lost) }
+  end
+
+  private
+
+  # The consumer's next call loses its partition before it marks. Returns what happens: :marked, :revoked.
+  def revoke_before_the_mark(lost:)
+    test = self
+    calls = []
+    consumer = consumer_for("payments")
+    consumer.define_singleton_method(:revoked) { calls << :revoked }
+    consumer.define_singleton_method(:mark_as_consumed) do |message|
+      test.revoke("payments", 0, lost: lost)
+      super(message).tap { calls << :marked }
+    end
+    calls
   end
 end

@@ -259,7 +259,7 @@ class DoctorTest < Minitest::Test
   end
 
   def test_more_threads_than_cores
-    cores = Pelton::CLI::Doctor::Machine.cores
+    cores = Pelton::Container.cores
     @app.configure do |config|
       config.concurrency = cores + 1
       config.decoding_threads = cores + 1
@@ -383,7 +383,7 @@ class DoctorTest < Minitest::Test
   end
 
   def test_facts_and_findings_stand_in_columns
-    @app.configure { |config| config.concurrency = Pelton::CLI::Doctor::Machine.cores + 1 }
+    @app.configure { |config| config.concurrency = Pelton::Container.cores + 1 }
     route("orders") { retries 0 }
     lines = examine.to_s.lines.grep(/^  (error|warning|note) /)
     refute_empty lines

@@ -2,8 +2,6 @@
 
 require "test_helper"
 require "support/fakes"
-require "tmpdir"
-require "fileutils"
 
 # How config.memory is divided, and where its default comes from.
 class MemoryBudgetTest < Minitest::Test
@@ -34,7 +32,7 @@ class MemoryBudgetTest < Minitest::Test
   def test_no_more_is_taken_where_more_makes_nothing_faster
     assert_equal 16 * MB, budget(nil).retained
     assert_equal [4, 8, 128, 128].map { |size| size * MB }, [1, 2, 32, 64].map { |cores| budget(nil).decoded(cores) }
-    assert_equal budget(nil).decoded(Etc.nprocessors), budget(nil).decoded
+    assert_equal budget(nil).decoded(Pelton::Container.cores), budget(nil).decoded
   end
 
   def test_a_partition_has_16_megabytes_where_the_budget_allows_them
@@ -71,7 +69,7 @@ class MemoryBudgetTest < Minitest::Test
     native = @native.to_module
     @config.memory = "64MB"
     Pelton::MemoryBudget.apply(@config, native)
-    decoded = [4 * Etc.nprocessors, 16].min * MB
+    decoded = [4 * Pelton::Container.cores, 16].min * MB
     assert_equal [[16 * MB, 8 * MB, 16 * MB], decoded], [@native.memory_limits, @native.decoding_memory]
     Pelton::MemoryBudget.apply(Pelton::Config.new, native)
     assert_equal [16 * MB, 8 * MB, 16 * MB], @native.memory_limits
@@ -91,32 +89,5 @@ class MemoryBudgetTest < Minitest::Test
       assert_includes error.message, value.inspect
       assert_includes error.message, "at least 32 MB"
     end
-  end
-
-  # {"proc/meminfo" => "…"}: a machine with these files.
-  def container(files)
-    Dir.mktmpdir do |root|
-      { "proc/meminfo" => "MemTotal:   8388608 kB\n", **files }.each do |path, text|
-        FileUtils.mkdir_p(File.dirname("#{root}/#{path}"))
-        File.write("#{root}/#{path}", text)
-      end
-      return Pelton::Container.memory(root: root)
-    end
-  end
-
-  def test_the_lowest_limit_of_the_control_groups_counts
-    assert_equal 8192 * MB, container({})
-    v2 = { "proc/self/cgroup" => "0::/a/b\n", "sys/fs/cgroup/a/b/memory.max" => "max\n" }
-    assert_equal 8192 * MB, container(v2)
-    assert_equal 300 * MB, container(v2.merge("sys/fs/cgroup/a/memory.max" => "#{300 * MB}\n"))
-    assert_equal 200 * MB, container("proc/self/cgroup" => "0::/\n", "sys/fs/cgroup/memory.max" => "#{200 * MB}\n")
-    v1 = { "proc/self/cgroup" => "5:cpu:/\n4:hugetlb,memory:/docker/1\n0::/\n",
-           "sys/fs/cgroup/memory/memory.limit_in_bytes" => "9223372036854771712\n" }
-    assert_equal 8192 * MB, container(v1)
-    assert_equal 256 * MB, container(v1.merge("sys/fs/cgroup/memory/memory.limit_in_bytes" => "#{256 * MB}\n"))
-  end
-
-  def test_a_system_that_does_not_say
-    assert_nil Pelton::Container.memory(root: "/nowhere")
   end
 end

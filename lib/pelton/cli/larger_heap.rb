@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require "etc"
+require_relative "../runtime/container"
 
 module Pelton
   # `pelton server` runs Ruby with a larger heap: a small process that reads every payload then spends half as much time
@@ -58,7 +58,10 @@ module Pelton
       private
 
       def variables(env)
-        env.key?(ARENAS) ? VARIABLES : { **VARIABLES, ARENAS => [Etc.nprocessors, FEW_ARENAS].max.to_s }
+        return VARIABLES if env.key?(ARENAS)
+
+        cores = Container.cores(read: File.method(:read)) # the native extension is not loaded yet
+        { **VARIABLES, ARENAS => [cores, FEW_ARENAS].max.to_s }
       end
 
       def named(program, arguments) = ([RbConfig.ruby, program, *arguments] if pelton?(program) && File.file?(program))

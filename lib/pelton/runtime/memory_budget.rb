@@ -39,13 +39,6 @@ module Pelton
         native.decoding_memory = config.decoding_memory if config.decoding_memory
       end
 
-      # Etc is loaded late: most programs that load Pelton need no budget.
-      #: () -> Integer
-      def cores
-        require "etc"
-        Etc.nprocessors
-      end
-
       # What ResourceMonitor measures, and `memory`: the budget, what the process has in RAM and the parts, in bytes.
       #: (Config, Module) -> Hash[Symbol, untyped]
       def stats(config, native)
@@ -66,7 +59,7 @@ module Pelton
     #: () -> Integer
     def fetched = @total / 4
     def retained = [@total / 8, RETAINED].min
-    def decoded(cores = self.class.cores) = [@total / 4, DECODED * cores].min
+    def decoded(cores = Container.cores) = [@total / 4, DECODED * cores].min
     def produced = @total / 4
 
     # Options of a producer. It may take what there is for all of them together.

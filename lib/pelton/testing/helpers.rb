@@ -76,11 +76,14 @@ module Pelton
       def travel(seconds) = kafka.travel(Settings::Setting.new(:travel, :seconds, 0, "").check(seconds))
 
       # Takes partitions away, as a rebalance: consumers finish their call and get `revoked`. Without partitions: all.
-      # lost: another member has them already, so marks do not count.
+      # lost: another member has them already, so marks do not count. In a consumer's own call, `revoked?` is true then.
       #   revoke("orders", 0)
       #: (String, *Integer, ?lost: bool) -> void
       def revoke(topic, *partitions, lost: false)
-        listeners(topic).each { |listener| listener.client.take_away(topic_partitions(topic, partitions), lost: lost) }
+        listeners(topic).each do |listener|
+          listener.client.take_away(topic_partitions(topic, partitions), lost: lost)
+          listener.handle_all
+        end
         run_consumers
       end
 

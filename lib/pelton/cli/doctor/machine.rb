@@ -22,15 +22,6 @@ module Pelton
         MALLOC_LIMITS = %w[RUBY_GC_MALLOC_LIMIT RUBY_GC_MALLOC_LIMIT_MAX
                            RUBY_GC_OLDMALLOC_LIMIT RUBY_GC_OLDMALLOC_LIMIT_MAX].freeze
 
-        # The cores that this process may use. A container's quota may allow fewer than the machine has.
-        #: () -> Integer
-        def self.cores
-          quota, period = File.read("/sys/fs/cgroup/cpu.max").split.map(&:to_f)
-          quota&.positive? ? [Etc.nprocessors, [(quota / period).to_i, 1].max].min : Etc.nprocessors
-        rescue SystemCallError
-          Etc.nprocessors # no cgroups of version 2
-        end
-
         # processes: how many share the machine, as with `pelton server --processes`.
         #: (Config, Module, ?processes: Integer, ?environment: Hash[String, String], ?descriptors: [Integer, Integer])
         #:   -> void
@@ -40,7 +31,7 @@ module Pelton
           @processes = processes
           @environment = environment
           @descriptors = descriptors
-          @cores = self.class.cores
+          @cores = Container.cores
           @memory = Container.memory
         end
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-require "etc"
 require_relative "../../avro/schema_prefetcher"
+require_relative "../../runtime/container"
 require_relative "parallel"
 require_relative "eager_decoding"
 require_relative "auto"
@@ -73,7 +73,7 @@ module Pelton
       end
 
       def pool(way)
-        @pools[way] ||= Parallel.engine(way, size: @config.parallel_workers || Etc.nprocessors,
+        @pools[way] ||= Parallel.engine(way, size: @config.parallel_workers || Container.cores,
                                              min: @config.parallel_min, name: "pelton.parallel[#{way}]", bus: @bus)
       end
     end

@@ -12,17 +12,20 @@ module Pelton
         self
       end
 
-      # Handles everything that is there now. Returns true if there was something.
+      # Handles everything that is there now. Returns true if there was something. A job may call it, but no subscriber
+      # of an event that it publishes: there it does nothing.
       #: () -> bool
       def handle_all
-        handled = false
-        until over?
-          kind = turn(0)
-          break unless kind || due?
+        return false if @handling
 
-          handled = true
+        begin
+          @handling = true
+          handled = false
+          handled = true while !over? && (turn(0) || due?)
+          handled
+        ensure
+          @handling = false
         end
-        handled
       end
 
       # When its next timer is due (monotonic seconds); nil: it has none.
