@@ -141,7 +141,7 @@ module Pelton
       ],
       "Decoding" => [
         [:decoding_threads, :pool_size, nil,
-         "Native threads of the process that decode payloads. Unset: cores less one."],
+         "Native threads of the process that decode payloads. Unset: cores less one, at least 1."],
         [:decoding_memory, :memory, nil,
          "Memory for payloads that are decoded ahead, in the whole process. Further payloads are decoded when they " \
          "are read. Unset: 4 MB for each core, at most a quarter of `memory`.", { unit: "bytes" }],
