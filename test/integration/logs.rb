@@ -44,7 +44,7 @@ Scenario.run do
     named.("consumer.consumed").select { |row| row[:error].nil? }.sum { |row| row[:messages] }.positive? &&
       named.("message.skipped").any?
   end
-  equal("started again with a larger Ruby heap (turn off: --no-tune)", rows.call.dig(0, :message), "the first line")
+  equal("runs with a larger Ruby heap (turn off: --no-tune)", rows.call.dig(0, :message), "the first line")
   failures = named.("error.occurred")
   equal([[name, 0, 1, 1], [name, 0, 1, 2]], failures.map { |row| row.values_at(:topic, :partition, :offset, :attempt) },
         "failures")

@@ -85,7 +85,7 @@ Scenario.run do
     check(text.include?("stopping (SIG#{signal})") && text.include?("nothing left undone"),
           "the log tells of #{signal}: #{text}")
     equal([started.max + 1], committed(@group, @in, 1), "what is committed after #{signal}")
-    check(text.include?("started again with a larger Ruby heap (turn off: --no-tune)"),
+    check(text.include?("runs with a larger Ruby heap (turn off: --no-tune)"),
           "the log tells of the larger heap: #{text}")
     out = read(@out, 1, started.max + 1).map { |_, message| message.raw_payload.to_i }
     equal((0..started.max).to_a, out, "what consume produced is there after #{signal}")

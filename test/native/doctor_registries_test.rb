@@ -6,7 +6,7 @@ require "pelton/cli/cli"
 require "pelton/cli/doctor"
 require "support/registry_double"
 
-# What `pelton doctor` says of the schema registries of Avro routes.
+# What `pelton doctor` says of the schema registries of Avro routes and serializers.
 class DoctorRegistriesTest < Minitest::Test
   include RegistryDoubles
 
@@ -15,7 +15,7 @@ class DoctorRegistriesTest < Minitest::Test
   end
 
   # [facts, findings]
-  def examine(*registries, timeout: 10 * Guard::PATIENCE)
+  def examine(*registries, middleware: [], timeout: 10 * Guard::PATIENCE)
     app = Pelton::App.new
     app.configure { |config| config.group_id = "billing" }
     app.routes do
@@ -25,7 +25,7 @@ class DoctorRegistriesTest < Minitest::Test
       topic("plain", to: Consumer) { decode :json }
     end
     report = Pelton::CLI::Doctor::Report.new
-    Pelton::CLI::Doctor::Registries.new(app.routes.groups(app.config), timeout).examine(report)
+    Pelton::CLI::Doctor::Registries.new(app.routes.groups(app.config), middleware, timeout).examine(report)
     findings = report.findings.map { |finding| finding.values_at(:level, :about, :text) }
     [report.facts.fetch("schema registries", {}), findings]
   end
@@ -42,6 +42,20 @@ class DoctorRegistriesTest < Minitest::Test
     assert_equal [["GET /subjects/orders0-value/versions/latest"], ["GET /subjects/orders2-value/versions/latest"]],
                  [with.requests, without.requests]
     assert_equal [{}, []], examine
+  end
+
+  def test_registries_of_serializers_are_asked_unless_a_route_has_them
+    double, down = Array.new(2) { new_double }
+    read, write = [double, down].map { |registry| client(registry) }
+    down.close
+    middleware = [->(message) { message }, Pelton::Avro::Serializer.new(registry: read),
+                  Pelton::Avro::Serializer.new(registry: write, topics: ["receipts"]),
+                  Pelton::Avro::Serializer.new(schema: '"string"')]
+    facts, findings = examine(read, middleware: middleware)
+    assert_equal({ double.url => "answers", down.url => "no answer" }, facts)
+    assert_equal [[:error, "middleware Pelton::Avro::Serializer"]], (findings.map { |finding| finding.first(2) })
+    assert_match(/subject receipts-value.* does not answer/, findings.first.last)
+    assert_equal ["GET /subjects/orders0-value/versions/latest"], double.requests
   end
 
   # Doctor asked brokers only, and named no registry.

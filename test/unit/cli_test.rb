@@ -102,6 +102,16 @@ class CliTest < Minitest::Test
     assert_empty @out.string
   end
 
+  def test_server_prints_what_its_app_prints_at_once_also_without_a_log
+    route
+    @app.subscribe("app.running") { Process.kill("TERM", Process.pid) }
+    @out = File.open(File::NULL, "w")
+    assert_equal 0, run_cli("server", "--no-log"), @err.string
+    assert_predicate @out, :sync
+  ensure
+    @out.close
+  end
+
   def test_the_line_about_the_larger_heap_is_in_the_format_of_the_log
     route
     @app.subscribe("app.running") { Process.kill("TERM", Process.pid) }
@@ -110,7 +120,7 @@ class CliTest < Minitest::Test
       assert_equal 0, Pelton::LargerHeap.stub(:active?, true) { run_cli("server", *format) }, @err.string
       @out.string.lines.first
     end
-    text = "started again with a larger Ruby heap (turn off: --no-tune)"
+    text = "runs with a larger Ruby heap (turn off: --no-tune)"
     assert_match(/\A\S+ INFO  pelton\[\d+\] #{Regexp.escape(text)}\n\z/, line.())
     assert_equal ["INFO", text], JSON.parse(line.("--log-format", "json")).values_at("level", "message")
     assert_match(/\Atime=\S+ level=info pid=\d+ msg="#{Regexp.escape(text)}"\n\z/, line.("--log-format", "logfmt"))

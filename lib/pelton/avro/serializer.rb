@@ -26,6 +26,13 @@ module Pelton
       MOST_NUMBER = (2**32) - 1
       private_constant :SUBJECTS, :MOST_NUMBER
 
+      # Where its schemas are; nil: nowhere.
+      #: () -> Registry?
+      attr_reader :registry
+      # The topics that it is for as middleware; nil: all.
+      #: () -> Array[String]?
+      attr_reader :topics
+
       # registry: a Registry or its URL. schema: the schema to write, as JSON or Registry::Schema; nil: the subject's
       # latest.
       #   Pelton::Avro::Serializer.new(registry: registry, schema: File.read("order.avsc"), subject: "orders-value")

@@ -52,7 +52,7 @@ module Pelton
         Units.new(config, groups).examine(report)
         Timeouts.new(config, groups, @native).examine(report)
         Options.new(config, groups, @native).examine(report) if @options
-        Registries.new(groups, @timeout).examine(report) unless @offline
+        Registries.new(groups, @app.middleware.to_a, @timeout).examine(report) unless @offline
         clusters = @offline ? {} : Brokers.new(config, groups, @native, @timeout).examine(report)
         Topics.new(config, groups, clusters, @native).examine(report)
         unless clusters.empty?

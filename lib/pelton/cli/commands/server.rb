@@ -105,19 +105,19 @@ module Pelton
 
         # Options override the configuration first: a file may freeze it, for instance by opening a producer pool.
         def prepare
+          @out.sync = true # lines that the app prints come at once, too, where stdout is no terminal
           @given_app.config.override(:concurrency, options[:concurrency]) if options[:concurrency]
           app
           ProcessTitle.keep(app) unless options[:processes]
           return true unless options[:log] && @log
 
-          @out.sync = true
           app.subscribe(@log.call(@out, **log_options))
           log_larger_heap if LargerHeap.active?
           true
         end
 
         def log_larger_heap
-          text = "started again with a larger Ruby heap (turn off: #{LargerHeap::OFF})"
+          text = "runs with a larger Ruby heap (turn off: #{LargerHeap::OFF})"
           @out.write(LogFormat.for(log_format, backtraces: false).line(INFO, text, nil))
         end
 

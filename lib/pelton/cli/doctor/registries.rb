@@ -7,42 +7,52 @@ require_relative "../../runtime/threads"
 module Pelton
   class CLI
     class Doctor
-      # Asks the schema registries of Avro routes: does each answer, and accept the login?
+      # Asks the schema registries of Avro routes and of serializers: does each answer, and accept the login?
       class Registries
-        # timeout: seconds for each.
-        #: (Array[Routing::Group], Numeric) -> void
-        def initialize(groups, timeout)
+        # middleware: that of the producers. timeout: seconds for each.
+        #: (Array[Routing::Group], Array[untyped], Numeric) -> void
+        def initialize(groups, middleware, timeout)
           @groups = groups
+          @middleware = middleware
           @timeout = timeout
         end
 
         # Waits for the registries.
         #: (Report) -> void
         def examine(report)
-          facts = registries.to_h { |registry, topic| [registry.inspect[/ (.*)>/m, 1], ask(report, registry, topic)] }
+          facts = users.to_h { |registry, user| [registry.inspect[/ (.*)>/m, 1], ask(report, registry, *user)] }
           report.add("schema registries", facts) unless facts.empty?
         end
 
         private
 
-        # {registry => the first topic that it is for}
-        def registries
-          topics = @groups.flat_map { |group| group.topics.values }.reject(&:stage)
-          topics.each_with_object({}.compare_by_identity) do |topic, found|
-            next unless Formats.name(topic.decode) == :avro
+        # {registry => [what it is for first, the topic of that]}
+        def users
+          [*readers, *writers].each_with_object({}) do |(registry, *user), found|
+            found[registry] ||= user if registry.is_a?(Registry)
+          end
+        end
 
-            registry = topic.decode[:decoder].registry
-            found[registry] ||= topic if registry.is_a?(Registry)
+        def readers
+          topics = @groups.flat_map { |group| group.topics.values }.reject(&:stage)
+          topics.select { |topic| Formats.name(topic.decode) == :avro }.map do |topic|
+            [topic.decode[:decoder].registry, "topic #{topic.pattern&.inspect || topic.name}", topic.name]
+          end
+        end
+
+        def writers
+          @middleware.grep(Avro::Serializer).map do |serializer|
+            [serializer.registry, "middleware #{serializer.class}", serializer.topics&.first || "pelton"]
           end
         end
 
         # Any answer about the topic's subject will do. It may have a subject of another name.
-        def ask(report, registry, topic)
-          error = failure(registry, "#{topic.name}-value")
+        def ask(report, registry, about, topic)
+          error = failure(registry, "#{topic}-value")
           return "answers" if error.nil? || error.missing?
 
           level = error.status == 403 ? :warning : :error
-          report.public_send(level, "topic #{topic.pattern&.inspect || topic.name}", error.message)
+          report.public_send(level, about, error.message)
           error.status ? "refuses the request (HTTP #{error.status})" : "no answer"
         end
 
