@@ -47,6 +47,12 @@ class MigrateTest < Minitest::Test
     assert_match(/^ +3  same +config\.group_id = "g"$/, @out.string)
   end
 
+  def test_question_whether_the_app_stops_is_one_about_the_server
+    write("a.rb", "class A < Karafka::BaseConsumer\n  def consume = Karafka::App.stopping?\nend\n")
+    assert_equal 0, migrate, @err.string
+    assert_match(/^ +2  differs +Karafka::App\.stopping\?\n +Pelton\.server\.status == :stopping$/, @out.string)
+  end
+
   def test_a_file_that_exists_is_kept
     write("karafka.rb", format(APP, "g"))
     path = write("pelton.rb", "# mine\n")

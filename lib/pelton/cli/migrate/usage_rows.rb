@@ -19,6 +19,8 @@ module Pelton
         "Karafka::App.config" => Migrate.same("Pelton.config"),
         "Karafka::App.setup" => Migrate.same("Pelton.configure do |config|"),
         "Karafka::App.routes" => Migrate.same("Pelton.routes"),
+        "Karafka::App.stopping?" => Migrate.differs("Pelton.server.status == :stopping",
+                                                    "before an early return, pause(1, at: message), or it marks all"),
         "Karafka::App.assignments" => Migrate.none("subscribe to the events of assignments"),
         "Karafka::App" => Migrate.same("Pelton.configure and Pelton.routes", "there is no class for the app"),
         "Karafka::Server" => Migrate.differs("pelton server, or Pelton.start", "the command loads the app with -r"),
