@@ -47,8 +47,7 @@ Scenario.run do
     socket = "#{app.root}/tmp/#{word}.sock"
     stacks = <<~RUBY
       Thread.new do
-        sleep 0.1 until File.exist?("#{socket}.stopping")
-        sleep 15
+        sleep 0.1 until File.exist?("#{socket}.stacks")
         Thread.list.each { |thread| puts "--- \#{thread.inspect}", thread.backtrace }
       end
     RUBY
@@ -97,8 +96,11 @@ Scenario.run do
 
     post.("last-#{word}")
     server.kill(:TERM)
-    File.write("#{socket}.stopping", "")
-    eventually(60, -> { "the end of Puma\n#{server.output}" }) { server.code || server.output.match?(stuck) }
+    late = now + 15
+    eventually(60, -> { "the end of Puma\n#{server.output}" }) do
+      File.write("#{socket}.stacks", "") if now > late
+      server.code || server.output.match?(stuck)
+    end
     server.destroy
     payloads = read(name, 2, produced).map { |_, message| message.raw_payload }
     check(payloads.include?("last-#{word}"), "the message of the last request: #{payloads}")

@@ -55,15 +55,17 @@ module Pelton
         Registries.new(groups, @app.middleware.to_a, @timeout).examine(report) unless @offline
         clusters = @offline ? {} : Brokers.new(config, groups, @native, @timeout).examine(report)
         Topics.new(config, groups, clusters, @native).examine(report)
-        unless clusters.empty?
-          ClusterTopics.new(@app, groups, clusters, @timeout, some: @chosen.any?(&:last)).examine(report)
-          Transactions.new(@app, groups, clusters, @timeout).examine(report)
-        end
+        examine_clusters(clusters, groups, report) unless clusters.empty?
         Retries.new(config, groups, clusters, @native, @timeout).examine(report)
         report
       end
 
       private
+
+      def examine_clusters(clusters, groups, report)
+        ClusterTopics.new(@app, groups, clusters, @timeout, some: @chosen.any?(&:last)).examine(report)
+        Transactions.new(@app, groups, clusters, @timeout).examine(report)
+      end
 
       # The groups; none if the routes are empty or invalid.
       def groups(report)

@@ -55,10 +55,10 @@ module Pelton
          SECONDS],
         [:create_topics, :flag, nil,
          "true: the start of the server creates missing topics. Those of `Pelton.topics` and `creates`, retry " \
-         "topics and dead-letter topics get what is declared, the other topics of the routes the broker's defaults. It also looks for new topics every 5 s. " \
-         "false: `error.occurred` reports missing topics, and Pelton looks every 5 minutes " \
-         "(`topic.metadata.refresh.interval.ms`). Unset: true if `PELTON_ENV`, `Rails.env`, `RAILS_ENV` or " \
-         "`RACK_ENV`, the first that is set, is development or test."],
+         "topics and dead-letter topics get what is declared, the other topics of the routes the broker's defaults. " \
+         "It also looks for new topics every 5 s. false: `error.occurred` reports missing topics, and Pelton looks " \
+         "every 5 minutes (`topic.metadata.refresh.interval.ms`). Unset: true if `PELTON_ENV`, `Rails.env`, " \
+         "`RAILS_ENV` or `RACK_ENV`, the first that is set, is development or test."],
         [:background_timeout, :seconds, 5,
          "How long a background thread may run on after its consumer or app ended. Then `thread.leaked` reports it.",
          SECONDS],

@@ -12,20 +12,17 @@ module Pelton
         self
       end
 
-      # Handles everything that is there now. Returns true if there was something. A job may call it, but no subscriber
-      # of an event that it publishes: there it does nothing.
+      # Handles everything that is there now. Returns true if there was something.
       #: () -> bool
       def handle_all
-        return false if @handling
+        handled = false
+        until over?
+          kind = turn(0)
+          break unless kind || due?
 
-        begin
-          @handling = true
-          handled = false
-          handled = true while !over? && (turn(0) || due?)
-          handled
-        ensure
-          @handling = false
+          handled = true
         end
+        handled
       end
 
       # When its next timer is due (monotonic seconds); nil: it has none.
