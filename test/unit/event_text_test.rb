@@ -33,6 +33,9 @@ class EventTextTest < Minitest::Test
     "group.waiting" => [[{ group: "g", seconds: 10.01 }, INFO,
                          "g has no partitions after 10 s: Kafka waits for a member that was killed (up to " \
                          "session.timeout.ms, 45 s by default), or for calls that run in other processes"]],
+    "memory.full" => [[{ bytes: 34 << 20, budget: 32 << 20, seconds: 5.2 }, WARN,
+                       "fetched messages have taken all of config.memory (32 MB) for 5 s, so no others are fetched: " \
+                       "long calls or retries hold them in too many partitions"]],
     "group.restarting" => [[{ group: "g", seconds: 5, error: FAILED }, ERROR,
                             "group g failed and restarts in 5 s: KeyError: no total"]],
     "process.started" => [[{ process: 1, pid: 77 }, INFO, "started process 1 (pid 77)"]],

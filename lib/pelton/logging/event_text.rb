@@ -184,6 +184,11 @@ module Pelton
                    event[:count], event[:poller], event[:seconds])]
       end
 
+      def memory_full(event)
+        [2, format("fetched messages have taken all of config.memory (%d MB) for %.0f s, so no others are fetched: " \
+                   "long calls or retries hold them in too many partitions", event[:budget] >> 20, event[:seconds])]
+      end
+
       def message_delivery_failed(event) = [3, "#{event[:client]}: #{error(event[:error])}"]
       def producer_opened(event) = info("#{event[:client]} opened")
 

@@ -14,7 +14,7 @@ module Pelton
                 message.repeated outbox.refused partition.stopped partition.unfinished producer.queue_full
                 producer.fatal producer.unclosed producer.closed producer.flush_failed transaction.aborted
                 group.restarting app.unhealthy app.forced process.ended consumer.unmarked consumer.method_unused
-                thread.leaked worker.replaced events.delayed].freeze
+                thread.leaked worker.replaced events.delayed memory.full].freeze
     WARN = 2
     METHODS = %i[debug info warn error error].freeze
     UNDELIVERED = %w[message.delivery_failed producer.flush_failed].freeze

@@ -39,12 +39,22 @@ module Pelton
         native.decoding_memory = config.decoding_memory if config.decoding_memory
       end
 
+      # Bytes of fetched messages that are not finished, and of the budget.
+      #: (Config, Module) -> [Integer, Integer]
+      def fetched(config, native)
+        [native.memory.values_at(:fetched, :batches).sum, total(config)]
+      end
+
       # What ResourceMonitor measures, and `memory`: the budget, what the process has in RAM and the parts, in bytes.
       #: (Config, Module) -> Hash[Symbol, untyped]
       def stats(config, native)
-        total = @lock.synchronize { @total } || new(config).total
-        { **ResourceMonitor.measure, memory: { budget: total, resident: ResourceMonitor.resident, **native.memory } }
+        { **ResourceMonitor.measure,
+          memory: { budget: total(config), resident: ResourceMonitor.resident, **native.memory } }
       end
+
+      private
+
+      def total(config) = @lock.synchronize { @total } || new(config).total
     end
 
     # Bytes of all parts together.

@@ -8,7 +8,7 @@ require_relative "threads"
 
 module Pelton
   # Counts the threads and descriptors of a process, and reports threads that outlive their consumer. It has no thread
-  # of its own: the timer of a listener calls `check`.
+  # of its own: the timer of a listener calls `check`, also for MemoryWatch.
   class ResourceMonitor
     # The longest time between two checks, in seconds.
     TICK = 5.0
@@ -58,11 +58,12 @@ module Pelton
       end
     end
 
-    # interval: seconds between two stats.measured events. The block returns their payload.
-    #: (Notifications, Numeric) { () -> Hash[Symbol, untyped] } -> void
-    def initialize(bus, interval, &snapshot)
+    # interval: seconds between two stats.measured events. The block returns their payload. memory: see `check`.
+    #: (Notifications, Numeric, ?memory: MemoryWatch?) { () -> Hash[Symbol, untyped] } -> void
+    def initialize(bus, interval, memory: nil, &snapshot)
       @bus = bus
       @interval = interval
+      @memory = memory
       @snapshot = snapshot
       @lock = Mutex.new
       @next = Clock.now + interval
@@ -90,10 +91,12 @@ module Pelton
       report(0) { |facts| facts[:seconds] }
     end
 
-    # Reports threads whose time is over. Publishes stats.measured if it is due and has a subscriber.
+    # Reports threads whose time is over, and memory that is full. Publishes stats.measured if it is due and has a
+    # subscriber.
     #: () -> void
     def check
       report(GRACE)
+      @memory&.check
       return if Clock.now < @next
 
       @next = Clock.now + @interval

@@ -17,6 +17,7 @@ require_relative "restarts"
 require_relative "shutdown"
 require_relative "side_services"
 require_relative "state_report"
+require_relative "../runtime/memory_watch"
 require_relative "../runtime/resource_monitor"
 
 module Pelton
@@ -52,7 +53,7 @@ module Pelton
       @missing_topics = missing_topics
       @jobs = Consuming::JobsQueue.new
       @engines = Parallel::Engines.new(config, bus)
-      @monitor = ResourceMonitor.new(bus, config.stats_interval) { stats }
+      @monitor = ResourceMonitor.new(bus, config.stats_interval, memory: MemoryWatch.new(config, bus, native)) { stats }
       @scope = Background::Scope.new(nil, {}, bus: bus, timeout: config.background_timeout)
       @workers = Consuming::Workers.new(@jobs, bus, priority: config.worker_priority)
       clients = Clients.new(config, bus: bus, native: native, process: process, middleware: middleware)
