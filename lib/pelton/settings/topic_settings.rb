@@ -67,9 +67,10 @@ module Pelton
       ],
       "Which messages" => [
         [:from, nil, nil,
-         "Where a group starts that has no committed offset, or one that no longer exists: `:beginning`, `:end`, or " \
-         "`:error`, which reports it once and does not read that partition. The same for all topics of a group. " \
-         "Unset: `auto.offset.reset`, which is the beginning.", { choices: %i[beginning end error] }],
+         "Where a group starts in a partition without a committed offset, or with one whose message Kafka has " \
+         "deleted: `:beginning`, `:end`, or `:error`, which reports it once and does not read that partition. The " \
+         "same for all topics of a group. With `retry_in`, only `:beginning`. Unset: `auto.offset.reset`, which is " \
+         "the beginning.", { choices: %i[beginning end error] }],
         [:partitions, :partitions, nil,
          "`partitions 0..3` reads these partitions without the group's coordination: no rebalance, no session " \
          "timeout. Offsets are committed in the group's name. For all topics of a group or for none; each partition " \
