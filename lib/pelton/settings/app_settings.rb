@@ -70,8 +70,8 @@ module Pelton
       ],
       "Rebalance and shutdown" => [
         [:revocation_timeout, :seconds, 30,
-         "How long a call may run on when Kafka takes its partition away. Then the next owner gets the partition. The " \
-         "call is not killed, so both may process the same messages at the same time.", SECONDS],
+         "How long a call may run on when Kafka takes its partition away. Then the next owner gets the partition. " \
+         "The call is not killed, so both may process the same messages at the same time.", SECONDS],
         [:shutdown_timeout, :seconds, 60, "How long a shutdown may take. Then it ends by force.", SECONDS],
         [:flush_timeout, :seconds, nil,
          "Part of `shutdown_timeout` that is kept for the producers' last messages. Unset: 10 s, or a shorter " \

@@ -196,7 +196,7 @@ module Pelton
             @settings.todo("set what racecar.yml sets: config.kafka = { \"bootstrap.servers\" => … }")
             same_partitions("Racecar", "coming-from-racecar")
           elsif @settings.lines.any? && !@kafka.given?("partitioner")
-            same_partitions("WaterDrop", "moving-from-karafka")
+            same_partitions("WaterDrop", "moving-karafka-groups")
           end
         end
 

@@ -24,7 +24,7 @@ module Pelton
         }.freeze
         ELSEWHERE = { "recurring_tasks" => Migrate.recurring, "scheduled_messages" => Migrate.later }.freeze
         JOBS = "the queue's topic has another name, %s: let Karafka finish the jobs of the old one. " \
-               "`wait:` and `retry_on` need config.schedule_topic; docs/guides/moving-from-karafka.md, Moving jobs"
+               "`wait:` and `retry_on` need config.schedule_topic; docs/guides/moving-karafka-groups.md, Jobs"
         private_constant :TOPICS, :GROUPED, :ONLY_FLAT, :NOTHING, :ELSEWHERE, :JOBS
 
         # declared: a Draft for Pelton.topics. group: the code of config.group_id. concurrency: that of

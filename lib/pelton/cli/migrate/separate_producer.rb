@@ -7,7 +7,7 @@ module Pelton
     module Migrate
       # Translates the settings of a producer that needs an app of its own. The draft does not have them.
       class SeparateProducer < Settings
-        NOTE = "partitioner: keys go to the partitions that WaterDrop chose; docs/guides/moving-from-karafka.md"
+        NOTE = "partitioner: keys go to the partitions that WaterDrop chose; docs/guides/moving-karafka-groups.md"
         private_constant :NOTE
 
         #: (CodeFile, Expressions) -> void
