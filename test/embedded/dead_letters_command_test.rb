@@ -5,6 +5,7 @@ require "support/embedded_app"
 require "support/registry_double"
 require "pelton/cli/cli"
 require "stringio"
+require "time"
 require "tmpdir"
 
 # What `pelton dead-letters …` prints and does, without an app and with one. On a real broker, and with Ctrl-C:
