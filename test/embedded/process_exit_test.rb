@@ -207,7 +207,7 @@ class ProcessExitTest < Minitest::Test
   def test_a_variants_message_that_fails_at_the_end_is_said_once
     errors = errors_of_taken(<<~RUBY)
       produce("there")
-      Pelton.producer.with(acks: 1).produce_async(topic: TOPIC, payload: "x", partition: 99)
+      Pelton.producer.with(acks: 1).produce_many_async([{ topic: TOPIC, payload: "x", partition: 99 }])
     RUBY
     assert_refused 1, errors
   end
@@ -215,7 +215,7 @@ class ProcessExitTest < Minitest::Test
   # The exit says what fails during its flush, so the log leaves that out; this is the log's.
   def test_a_failure_just_before_the_exit_is_logged
     errors = errors_of_taken(<<~RUBY)
-      Pelton.producer.produce_async(topic: TOPIC, payload: "x", partition: 99)
+      Pelton.producer.produce_many_async([{ topic: TOPIC, payload: "x", partition: 99 }])
       IO.select(nil, nil, nil, 0.001) while Pelton.producer.failures.empty?
       produce("y")
     RUBY
