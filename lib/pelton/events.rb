@@ -237,7 +237,7 @@ module Pelton
          calls: "seconds of the longest present call per partition", long_calls: "those that run for `long_call`",
          jobs: "`{ running: 2, waiting: 7, aside: 0 }`", leaked: "leaked threads", process: "its number, or nil" }],
       ["memory.full", %i[bytes budget seconds],
-       "Fetched messages took all of config.memory for 5 s, so nothing more is fetched. Again every 60 s while it lasts.",
+       "Fetched messages took all of config.memory for 5 s, so no more is fetched. Again every 60 s while it lasts.",
        { bytes: "of fetched messages that are not finished", budget: "config.memory, in bytes" }],
       ["workers.scaled", %i[from to], "The number of worker threads was changed (Server#concurrency=).",
        { from: "number before", to: "number now" }],
