@@ -209,8 +209,8 @@ class DeadLettersRedriveTest < Minitest::Test
 
   # --- failed transactions ----------------------------------------------------------------------------------------
 
-  def error(name, retriable: false, abortable: false)
-    Pelton::KafkaError.new(1, name, "broker", false, retriable, abortable)
+  def error(name, fatal: false, retriable: false, abortable: false)
+    Pelton::KafkaError.new(1, name, "broker", fatal, retriable, abortable)
   end
 
   def test_transaction_that_may_succeed_later_is_repeated
@@ -221,6 +221,16 @@ class DeadLettersRedriveTest < Minitest::Test
     session.errors = Array.new(3) { error(:A, abortable: true) }
     assert_raises(Pelton::KafkaError) { run_of(letters(3), session: session) }
     assert_empty @seen
+  end
+
+  # INVALID_TXN_STATE, when four runs began at once.
+  def test_transaction_whose_client_ended_is_repeated_by_the_next_client
+    session = Session.new
+    session.errors = [error(:INVALID_TXN_STATE, fatal: true)]
+    assert_equal 3, run_of(letters(3), session: session).handled
+    assert_equal [[6], 1], [session.commits.map(&:size), session.opened]
+    session.errors = Array.new(3) { error(:INVALID_TXN_STATE, fatal: true) }
+    assert_raises(Pelton::KafkaError) { run_of(letters(3), session: session) }
   end
 
   def test_transaction_that_was_committed_after_all_is_not_repeated

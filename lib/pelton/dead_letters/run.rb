@@ -133,7 +133,9 @@ module Pelton
       # "orders, bills"
       def targets(letters) = letters.filter_map { |letter| @work.target(letter) }.uniq.join(", ")
 
-      def transient?(error) = !error.is_a?(KafkaError) || error.retriable? || error.abortable?
+      # A fatal error ended the client, and `failure` has opened another one. (A session that lost its right to another
+      # raises DeadLettersFenced, which is no KafkaError.)
+      def transient?(error) = !error.is_a?(KafkaError) || error.retriable? || error.abortable? || error.fatal?
 
       def messages(letter)
         [@work.message(letter), StatusLog.message(letter, @work.status, to: @work.target(letter))].compact
