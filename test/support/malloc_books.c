@@ -3,11 +3,15 @@
 #include <malloc.h>
 #include <ruby.h>
 
-/* Bytes that were allocated and not freed, over all arenas. */
+/* Other libcs than glibc keep no books. */
+#pragma weak mallinfo2
+
+/* Bytes that were allocated and not freed, over all arenas. 0 without books. */
 static VALUE used(VALUE self)
 {
-    struct mallinfo2 books = mallinfo2();
     (void)self;
+    if (!mallinfo2) return SIZET2NUM(0);
+    struct mallinfo2 books = mallinfo2();
     return SIZET2NUM(books.uordblks + books.hblkhd);
 }
 

@@ -119,6 +119,27 @@ class GemsTest < Minitest::Test
     assert_includes error.message, "more than Init_pelton: __wrap_malloc"
   end
 
+  def test_an_extension_for_musl_that_needs_another_library_than_musl_is_refused
+    needs = ->(*names) { names.map { |name| "  NEEDED               #{name}\n" }.join }
+    assert_nil Gems::NativeBuild.check_libraries(needs.("libc.so"))
+    assert_nil Gems::NativeBuild.check_libraries(needs.("libc.musl-x86_64.so.1"))
+    error = assert_raises(Gems::Failure) { Gems::NativeBuild.check_libraries(needs.("libgcc_s.so.1", "libc.so")) }
+
+    assert_includes error.message, "needs libgcc_s.so.1, which"
+  end
+
+  # RubyGems 3.3.15, which Debian 12 has, chose the gem for musl there.
+  def test_a_precompiled_gem_for_musl_is_not_for_a_rubygems_that_takes_it_for_glibc
+    for_musl, for_glibc = %w[musl gnu].map do |libc|
+      Gem::Package.new(precompiled("x86_64-unknown-linux-#{libc}").write(@folder)).spec
+    end
+
+    assert_equal %w[x86_64-linux-musl x86_64-linux], [for_musl, for_glibc].map { |spec| spec.platform.to_s }
+    fits = ->(spec, rubygems) { spec.required_rubygems_version.satisfied_by?(Gem::Version.new(rubygems)) }
+    assert_equal [false, true], [fits.(for_musl, "3.3.15"), fits.(for_musl, "3.3.22")]
+    assert fits.(for_glibc, "3.3.15")
+  end
+
   def test_an_extension_of_more_than_10_megabytes_is_refused_with_its_size
     FileUtils.touch("#{@folder}/pelton.so")
     File.truncate("#{@folder}/pelton.so", 10_000_000)
@@ -155,12 +176,12 @@ class GemsTest < Minitest::Test
     TABLE
   end
 
-  def precompiled
+  def precompiled(target = nil)
     extensions = %w[4.0 3.1].to_h do |abi|
       File.write("#{@folder}/#{abi}.so", "extension of #{abi}")
       [abi, "#{@folder}/#{abi}.so"]
     end
-    Gems::Package.precompiled(extensions, "{}")
+    Gems::Package.precompiled(extensions, "{}", target)
   end
 
   # {"lib/pelton.rb" => 0o644}, as the gem's archive has them.

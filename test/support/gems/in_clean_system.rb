@@ -21,6 +21,10 @@ wall = Process.clock_gettime(Process::CLOCK_MONOTONIC) - before
 used = Process.times.then { |times| times.cutime + times.cstime }
 abort format("installing takes %.1f s of CPU time: at most %d s", used, MAXIMUM_SECONDS) if used > MAXIMUM_SECONDS
 
-puts format("  Ruby %s, %s: installed in %.1f s (%.1f s of CPU time)", RUBY_VERSION,
-            Etc.confstr(Etc::CS_GNU_LIBC_VERSION), wall, used)
+libc = begin
+  Etc.confstr(Etc::CS_GNU_LIBC_VERSION)
+rescue SystemCallError # musl knows the question, and refuses it
+  "no glibc"
+end
+puts format("  Ruby %s, %s: installed in %.1f s (%.1f s of CPU time)", RUBY_VERSION, libc, wall, used)
 exec "ruby", "-w", "first_use.rb"

@@ -46,6 +46,16 @@ module Gems
       raise Failure, "#{path} has #{size} bytes: at most #{MAXIMUM_BYTES} are allowed" if size > MAXIMUM_BYTES
     end
 
+    # Raises a Failure if an extension for musl needs another library, such as GCC's, which Alpine does not bring by
+    # itself. headers: as `objdump -p` prints them.
+    def self.check_libraries(headers)
+      others = headers.scan(/^\s*NEEDED\s+(\S+)/).flatten.grep_v(/\Alibc\./)
+      return if others.empty?
+
+      raise Failure, "the extension needs #{others.join(", ")}, which a system with musl may lack: docs/releasing.md " \
+                     "says how Zig links it"
+    end
+
     # target: Rust's name of another platform than this one. The Rubies are then that platform's, as programs that run
     # here. root: the folder that they call "/", with their headers.
     def initialize(rubies, target: nil, root: "/")
@@ -142,8 +152,16 @@ module Gems
       path = File.join(FileUtils.mkdir_p("#{FOLDER}/extensions/#{abi}").first, "pelton.#{RbConfig::CONFIG["DLEXT"]}")
       FileUtils.cp("#{FOLDER}/target/#{@target}/gem/libpelton.#{suffix}", path)
       self.class.check_size(path)
-      Symbols.new(run({}, "objdump", "-T", path)).check(GLIBC) if @target.end_with?("linux-gnu")
+      check_linking(path) if @target.include?("linux")
       path
+    end
+
+    def check_linking(path)
+      symbols = Symbols.new(run({}, "objdump", "-T", path))
+      return symbols.check(GLIBC) if @target.end_with?("gnu")
+
+      symbols.check_exports
+      self.class.check_libraries(run({}, "objdump", "-p", path))
     end
   end
 
@@ -158,12 +176,15 @@ module Gems
       @exported = table.lines.grep_v(/\*UND\*/).filter_map { |line| line[DEFINED, :name] }
     end
 
-    # Raises a Failure that names what glibc of this version does not have, and names that other libraries could take
-    # for theirs. What has no version must be Ruby's.
-    def check(glibc)
+    # Raises a Failure that names what other libraries could take for theirs.
+    def check_exports
       others = @exported - EXPORTED
       raise Failure, "the extension exports more than #{EXPORTED.join(", ")}: #{others.join(", ")}" if others.any?
+    end
 
+    # Also raises a Failure that names what glibc of this version does not have. What has no version must be Ruby's.
+    def check(glibc)
+      check_exports
       newer = @wanted.select { |symbol| symbol[:version]&.start_with?("GLIBC_") && newer?(symbol[:version], glibc) }
       foreign = @wanted.reject do |symbol|
         symbol[:version] || !symbol[:weak].empty? || symbol[:name].match?(/\A(rb|ruby)_/)

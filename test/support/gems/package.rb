@@ -9,6 +9,8 @@ module Gems
   # One gem: its specification, and the files that no working copy has at their place.
   class Package
     ABI = /\A\d+\.\d+\z/
+    # Older RubyGems, such as the 3.3.15 of Debian 12, prefers a gem for musl on systems with glibc, too.
+    KNOWS_MUSL = ">= 3.3.22"
 
     #: () -> Package
     def self.source = new(specification, {})
@@ -20,6 +22,7 @@ module Gems
       abis = extensions.keys.sort_by { |abi| Gem::Version.new(abi) }
       spec = specification
       spec.platform = target ? platform(*target.split("-", 2)) : platform
+      spec.required_rubygems_version = KNOWS_MUSL if spec.platform.version == "musl"
       spec.extensions = []
       spec.files = spec.files.grep_v(%r{\Aext/|\A\.cargo/|\ACargo\.|\Arustfmt})
       # RubyGems offers the source gem to any other Ruby. The extension tells one that is between the two.
