@@ -110,6 +110,14 @@ class GemsTest < Minitest::Test
     assert_nil symbols("(GLIBC_2.28) fcntl64").check("2.28")
   end
 
+  # Zig defines NDEBUG for optimized code.
+  def test_an_extension_without_the_assertions_of_its_c_code_is_refused
+    assert_nil symbols("(GLIBC_2.2.5) __assert_fail").check_assertions
+    error = assert_raises(Gems::Failure) { symbols("(GLIBC_2.2.5) abort").check_assertions }
+
+    assert_includes error.message, "NDEBUG"
+  end
+
   def test_an_extension_that_exports_names_which_other_libraries_may_have_is_refused
     line = "000000000038df90 g    DF .text	0000000000000006  Base        "
     assert_nil Gems::Symbols.new("#{line}Init_pelton\n").check("2.28")

@@ -15,6 +15,8 @@ module Gems
     VERSION_SCRIPT = "#{FOLDER}/tools/exported.map".freeze
     TOOLS = %w[ziglang==0.17.1 cargo-zigbuild==0.24.1].freeze
     MAXIMUM_BYTES = 10_000_000
+    # Zig defines NDEBUG for optimized code, as GCC does not. librdkafka relies on its assertions.
+    KEEP_ASSERTIONS = "-UNDEBUG"
 
     # The extensions that bin/setup built, without their symbols, by ABI.
     def self.working_copy
@@ -106,7 +108,7 @@ module Gems
       path = "#{FOLDER}/tools/bin/#{name}"
       File.write(path, <<~SHELL)
         #!/bin/sh
-        exec cargo-zigbuild zig #{language} -- -target $PELTON_TARGET $PELTON_FLAGS "$@"
+        exec cargo-zigbuild zig #{language} -- -target $PELTON_TARGET #{KEEP_ASSERTIONS} $PELTON_FLAGS "$@"
       SHELL
       File.chmod(0o755, path)
     end
@@ -158,6 +160,7 @@ module Gems
 
     def check_linking(path)
       symbols = Symbols.new(run({}, "objdump", "-T", path))
+      symbols.check_assertions
       return symbols.check(GLIBC) if @target.end_with?("gnu")
 
       symbols.check_exports
@@ -180,6 +183,13 @@ module Gems
     def check_exports
       others = @exported - EXPORTED
       raise Failure, "the extension exports more than #{EXPORTED.join(", ")}: #{others.join(", ")}" if others.any?
+    end
+
+    # Raises a Failure if C was compiled with NDEBUG: librdkafka would go on where it cannot.
+    def check_assertions
+      return if @wanted.any? { |symbol| symbol[:name] == "__assert_fail" }
+
+      raise Failure, "librdkafka's assertions are not in the extension: something defined NDEBUG"
     end
 
     # Also raises a Failure that names what glibc of this version does not have. What has no version must be Ruby's.
