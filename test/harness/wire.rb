@@ -12,16 +12,16 @@ require_relative "mutating_proxy"
 # random bytes, and a real conversation of which some bytes are changed. Any call of a
 # client may fail. The client must not crash, hang, or take much memory.
 class Wire
-  # What follows a function's name in glibc's message, and in musl's: "rd_malloc: 133)".
-  ASSERTION = /Assertion|\d+\)$/
+  # What follows a function's name in a message of glibc, where Clang adds the arguments, or of musl: "rd_malloc: 133)".
+  ASSERTION = /(?:\([^)]*\))?: (?:Assertion|\d+\)$)/
   # Crashes of librdkafka's own, without a function of ours on the stack: {name => what the process says at its end, or
   # a function that it was in}. See docs/reliability.md.
   KNOWN = {
-    "allocation by a length that was read" => /rd_[cm]alloc: #{ASSERTION}/,
+    "allocation by a length that was read" => /rd_[cm]alloc#{ASSERTION}/,
     "metadata without topic id or name" => /strcmp.*rd_kafka_metadata_update_op/m,
     "metadata with a wrong number of brokers" => /rd_kafka_metadata_broker_internal_cmp/,
     "metadata with a wrong number of partitions" => /rd_kafka_metadata_partition_id_cmp/,
-    "an operation that is replied to twice" => /rd_refcnt_sub0: #{ASSERTION}.*rd_kafka_broker_op_serve/m
+    "an operation that is replied to twice" => /rd_refcnt_sub0#{ASSERTION}.*rd_kafka_broker_op_serve/m
   }.freeze
   # Modes that are known to cause them.
   KNOWN_MODES = { "nullapis" => "allocation by a length that was read",
