@@ -67,6 +67,8 @@ class Licenses
 
       #{parts.map { |part| "- #{part.title}: #{part.license}" }.join("\n")}
       - Rust's standard library: MIT OR Apache-2.0 (the Rust Project Developers)
+      - in precompiled gems, what Zig links: its compiler-rt: MIT (Zig contributors), and LLVM's libunwind: Apache-2.0 WITH
+        LLVM-exception (LLVM contributors)
 
       #{sections}
     TEXT

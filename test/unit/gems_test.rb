@@ -66,6 +66,7 @@ class GemsTest < Minitest::Test
     parts = bill["components"].to_h { |part| [part["name"], part] }
 
     assert_equal ["pelton", Pelton::VERSION], bill["metadata"]["component"].values_at("name", "version")
+    assert_equal "MIT AND Apache-2.0 WITH LLVM-exception", parts["zig"]["licenses"].first["expression"]
     assert_equal "CycloneDX", bill["bomFormat"]
     assert_empty %w[librdkafka OpenSSL Zstandard zlib jemalloc regex rust-std] - parts.keys
     assert_empty(parts.reject { |_, part| part["version"].match?(/\A\d+\.\d+/) && part["licenses"].size == 1 })

@@ -42,7 +42,14 @@ module Gems
         name, contents = part.name.split(", with what it bundles ")
         component(name, part.version, part.license, "generic", description: contents && "with #{contents}")
       end
-      [*crates, *libraries, component("rust-std", rust, "MIT OR Apache-2.0", "generic")]
+      [*crates, *libraries, component("rust-std", rust, "MIT OR Apache-2.0", "generic"), zig]
+    end
+
+    # It links a part of itself.
+    def zig
+      version = NativeBuild::TOOLS.first[/ziglang==(.+)/, 1]
+      component("zig", version, "MIT AND Apache-2.0 WITH LLVM-exception", "generic",
+                description: "its compiler-rt, and LLVM's libunwind")
     end
 
     def component(name, version, license, kind, **more)
