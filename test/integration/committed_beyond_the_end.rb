@@ -93,7 +93,9 @@ Scenario.run do
     end
   end
   server.start
-  equal([:_TIMED_OUT], take(tries, 1), "a seek")
+  # Usually it waits for an answer that never comes; seldom, librdkafka refuses it until its time is over.
+  answer = take(tries, 1).first
+  check(%i[_TIMED_OUT _STATE].include?(answer), "a seek: #{answer}")
   ticks = events(server, "consumer.ticked").size
   eventually(30, "30 more ticks") { events(server, "consumer.ticked").size > ticks + 30 }
   check(seen.empty?, "messages were read after a seek")
