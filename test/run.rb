@@ -13,7 +13,7 @@ require_relative "support/broker"
 #   # once: this is about Kafka, whatever the Ruby      (left out by --without once; also in a test file)
 #   # first: it takes minutes, in which others can run
 #
-# Rust and lint run one after the other, beside a queue of all others for six processes at a time. Rust is first: its
+# Rust and lint run one after the other, beside a queue of all others for five processes at a time. Rust is first: its
 # tests mostly wait, and would do so alone at the end.
 class TestRun
   ROOT = Guard::ROOT
@@ -27,7 +27,7 @@ class TestRun
   # VM stacks, also at what was an object in such a page once, and crashes (rb_vm_each_stack_value; seen in Ruby 3.1).
   KEEP_PAGES = { "RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO" => "1.0" }.freeze
   # Processes at a time: they mostly wait for a broker, real or embedded.
-  SIDE_BY_SIDE = 6
+  SIDE_BY_SIDE = 5
   # Compilers and linters take what the tests leave of the machine.
   NICE = %w[nice -n 15].freeze
   TOOL_SECONDS = 2400 # they need five minutes at most, alone
