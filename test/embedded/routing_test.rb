@@ -111,7 +111,8 @@ class EmbeddedRoutingTest < Minitest::Test
     end
     produce(app, "log", %w[0])
     app.start
-    assert_equal %i[_TIMED_OUT] * 2, take(2, tries)
+    # Usually it waits for an answer that never comes; seldom, librdkafka refuses it until its time is over.
+    assert_empty take(2, tries) - %i[_TIMED_OUT _STATE]
     assert_predicate seen, :empty?
     assert app.stop
   end
