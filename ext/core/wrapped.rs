@@ -1,7 +1,7 @@
 // The functions of librdkafka and OpenSSL that the core puts its own in front of, for the build scripts that tell the
-// linker. In src/rd: broker_wakeup, clock, decompression, fetching, former_member, openssl_locks, rebalance_pause,
-// unanswered_heartbeat, unanswered_request, unstable_offset, without_group.
-const WRAPPED_BY_CORE: [&str; 25] = [
+// linker. In src/rd: broker_wakeup, clock, decompression, fetching, former_member, leader_query, openssl_locks,
+// rebalance_pause, unanswered_heartbeat, unanswered_request, unstable_offset, without_group.
+const WRAPPED_BY_CORE: [&str; 26] = [
     "CRYPTO_THREAD_read_lock",
     "CRYPTO_THREAD_unlock",
     "CRYPTO_THREAD_write_lock",
@@ -23,6 +23,7 @@ const WRAPPED_BY_CORE: [&str; 25] = [
     "rd_kafka_op_req2",
     "rd_kafka_toppar_fetch_decide",
     "rd_kafka_topic_partition_list_add_copy",
+    "rd_kafka_topic_partition_list_query_leaders_async",
     "rd_kafka_toppar_get2",
     "rd_kafka_lz4_decompress",
     "rd_kafka_snappy_uncompressed_length",

@@ -18,6 +18,8 @@ mod ffi;
 #[cfg(wraps)]
 mod former_member;
 mod headers;
+#[cfg(wraps)]
+mod leader_query;
 mod main_thread;
 mod message;
 mod mock;

@@ -3,7 +3,7 @@
 //! during a rebalance brings a cooperative member two revocations, and librdkafka closes after the answer to the first.
 //! So the linker's `--wrap` puts functions in front that note each request, and answer it with `_DESTROY` instead.
 
-use super::{PerProcess, codes, sys};
+use super::{PerProcess, codes, leader_query, sys};
 use crate::lock;
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
@@ -101,6 +101,7 @@ unsafe extern "C" fn handle(
     opaque: *mut c_void,
     callback: *mut c_void,
 ) -> c_int {
+    leader_query::wait();
     if ASKED.get() == op as usize {
         return PASS; // the answer, for who waits: librdkafka would still drop it
     }
